@@ -1,0 +1,1 @@
+"""Multi-task training in PyTorch that does not depend on the units of the losses."""

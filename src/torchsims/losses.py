@@ -1,0 +1,167 @@
+"""What a closure may return, and how it becomes one tensor of totals and one of counts."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+__all__ = ["LossValues", "Reading", "TaskLosses", "read"]
+
+LossValues: TypeAlias = Mapping[str, Tensor] | Sequence[Tensor] | Tensor
+"""Losses by name, in order, or stacked."""
+
+CountValues: TypeAlias = Mapping[str, Tensor | float] | Sequence[Tensor | float] | Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class TaskLosses:
+    r"""Losses as sums and the number of labels behind each sum, so that any split of a batch gives the same step.
+
+    .. math::
+        L_i = \frac{\sum \text{total}_i}{\sum \text{count}_i} \quad \text{over ranks and micro-batches}
+
+    A task with ``count`` zero in the whole batch has no loss: it gets weight zero and does not disturb the others.
+
+    Args:
+        total: the sum of the loss over the labelled elements (pixels, samples, ...), a scalar per task.
+        count: how many elements that were, by the same names or in the same order.
+
+    Example:
+        >>> prediction = torch.zeros(3, requires_grad=True)
+        >>> target = torch.tensor([1.0, float("nan"), 3.0])  # the second label is missing
+        >>> known = ~target.isnan()
+        >>> error = (prediction - target.nan_to_num()).abs()[known]
+        >>> losses = TaskLosses(total={"price": error.sum()}, count={"price": known.sum()})
+        >>> losses.mean()["price"].item()
+        2.0
+    """
+
+    total: LossValues
+    count: CountValues
+
+    def __post_init__(self) -> None:
+        if isinstance(self.total, Mapping) != isinstance(self.count, Mapping):
+            raise ValueError("Parameters `total` and `count` should both be mappings or both be sequences.")
+        if isinstance(self.total, Mapping) and isinstance(self.count, Mapping) and set(self.total) != set(self.count):
+            raise ValueError(
+                "Parameters `total` and `count` should name the same tasks. "
+                f"Found {sorted(self.total)} and {sorted(self.count)}."
+            )
+        if len(self.total) != len(self.count):
+            raise ValueError(
+                "Parameters `total` and `count` should have the same length. "
+                f"Found {len(self.total)} and {len(self.count)}."
+            )
+
+    def mean(self) -> dict[str, Tensor]:
+        """Return the loss of every task of this batch alone, by name; NaN where a task has no label."""
+        reading = read(self)
+        return dict(zip(reading.names, (reading.total / reading.count).unbind(), strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """One call of a closure, in canonical form.
+
+    Attributes:
+        names: the tasks, sorted; ``"0"``, ``"1"``, ... in order if the closure returned a sequence.
+        named: whether the closure named its tasks.
+        total: the totals, `m`, in single precision at least.
+        count: the counts, `m`.
+        plain: whether every loss is a plain scalar, which counts one.
+        constant: the tasks whose total depends on no parameter.
+        aux: what the closure returned beside the losses.
+    """
+
+    names: tuple[str, ...]
+    named: bool
+    total: Tensor
+    count: Tensor
+    plain: bool
+    constant: tuple[str, ...]
+    aux: Any = None
+
+
+def read(output: Any) -> Reading:
+    """Return what a closure returned in canonical form.
+
+    Args:
+        output: losses as in :data:`LossValues` or :class:`TaskLosses`, or a pair of those and anything else.
+
+    Example:
+        >>> read({"b": torch.tensor(2.0), "a": torch.tensor(1.0)}).names
+        ('a', 'b')
+        >>> read([torch.tensor(2.0), torch.tensor(1.0)]).total
+        tensor([2., 1.])
+        >>> read((torch.tensor([2.0, 1.0]), "features")).aux
+        'features'
+    """
+    aux = None
+    if isinstance(output, tuple) and len(output) == 2 and _holds_losses(output[0]):
+        output, aux = output
+    plain = not isinstance(output, TaskLosses)
+    totals: Any = output if plain else output.total
+    names = _names(totals)
+    parts = _scalars(names, totals)
+    total = totals if isinstance(totals, Tensor) else torch.stack(parts)
+    # A promoted dtype: sums of half-precision losses over many ranks and micro-batches would lose digits.
+    total = total.to(torch.promote_types(total.dtype, torch.float32))
+    count = torch.ones_like(total, requires_grad=False) if plain else _counts(names, output.count, total)
+    return Reading(
+        names=names,
+        named=isinstance(totals, Mapping),
+        total=total,
+        count=count,
+        plain=plain,
+        constant=tuple(name for name, part in zip(names, parts, strict=True) if not part.requires_grad),
+        aux=aux,
+    )
+
+
+def _holds_losses(value: Any) -> bool:
+    if isinstance(value, Tensor):
+        return value.ndim == 1
+    return isinstance(value, TaskLosses | Mapping | Sequence)
+
+
+def _names(totals: Any) -> tuple[str, ...]:
+    if isinstance(totals, Tensor) and totals.ndim != 1:
+        raise ValueError(f"A tensor of losses should have one dimension. Found shape {tuple(totals.shape)}.")
+    if not isinstance(totals, Tensor | Mapping | Sequence) or isinstance(totals, str):
+        raise TypeError(
+            "The closure should return a mapping, a sequence or a tensor of losses, or `TaskLosses`. "
+            f"Found {type(totals).__name__}."
+        )
+    if len(totals) == 0:
+        raise ValueError("The closure should return at least one loss. Found none.")
+    if isinstance(totals, Mapping):
+        return tuple(sorted(totals))
+    return tuple(str(i) for i in range(len(totals)))
+
+
+def _scalars(names: tuple[str, ...], values: Any) -> list[Tensor]:
+    """Return one scalar tensor per task, in the order of ``names``."""
+    if isinstance(values, Tensor):
+        return [values] * len(names)  # only asked whether it requires a gradient
+    parts = []
+    for key, name in zip(names if isinstance(values, Mapping) else range(len(values)), names, strict=True):
+        part = values[key]
+        if not isinstance(part, Tensor):
+            raise TypeError(f"The loss of task `{name}` should be a tensor. Found {type(part).__name__}.")
+        if part.ndim:
+            if part.numel() != 1:
+                raise ValueError(f"The loss of task `{name}` should be a scalar. Found shape {tuple(part.shape)}.")
+            part = part.reshape(())
+        parts.append(part)
+    return parts
+
+
+def _counts(names: tuple[str, ...], counts: Any, total: Tensor) -> Tensor:
+    if isinstance(counts, Tensor):
+        return counts.detach().to(total)
+    ordered = [counts[name] for name in names] if isinstance(counts, Mapping) else list(counts)
+    if any(isinstance(count, Tensor) for count in ordered):
+        return torch.stack([torch.as_tensor(count).detach().to(total).reshape(()) for count in ordered])
+    return torch.tensor(ordered, dtype=total.dtype, device=total.device)

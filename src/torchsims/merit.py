@@ -1,0 +1,282 @@
+r"""The merit functions of the paper as pure functions of losses.
+
+Symbols, used alike in formulas and code:
+
+- :math:`L` (``losses``, `... x m`): the losses at :math:`\theta`, the model;
+- :math:`L'` (``challenger``, `... x m`): the losses at :math:`\theta'`, the challenger;
+- :math:`d_i = \psi(L'_i) - \psi(L_i)`, with :math:`\psi` = ``transform``;
+- :math:`\tau` (``tau``): the temperature of the smooth maximum;
+- :math:`\rho` (``augment``): the weight of the plain sum, 0 in the paper;
+- :math:`p` (``preference``, `m`): how much each task matters, 1 in the paper;
+- ``labelled`` (`... x m`, bool): the tasks that count; :math:`m` is then their number. Unlabelled entries of the losses
+  are never looked at, whatever they hold, as long as they are positive and finite.
+
+Any leading dimensions are allowed and independent; :math:`\tau`, :math:`\rho` and :math:`\lambda` may be tensors over
+them, so that many runs with many settings advance as one tensor.
+"""
+
+import torch
+from torch import Tensor
+
+from torchsims.transforms import Log, Transform
+
+__all__ = ["chebyshev", "coefficients", "h", "p_max", "smooth_max", "u", "v", "weights"]
+
+_LOG = Log()
+
+
+def smooth_max(
+    values: Tensor,
+    *,
+    tau: float | Tensor,
+    augment: float | Tensor = 0.0,
+    preference: Tensor | None = None,
+    labelled: Tensor | None = None,
+) -> Tensor:
+    r"""Return the augmented smooth maximum of ``values`` over the last dimension.
+
+    .. math::
+        \frac{\tau \ln \sum_i p_i \exp(d_i / \tau) + \rho \sum_i d_i}{1 + m \rho}
+
+    Args:
+        values: :math:`d`, `... x m`.
+        tau: :math:`\tau > 0`.
+        augment: :math:`\rho \ge 0`.
+        preference: :math:`p`, `m`; ones by default.
+        labelled: the tasks that count; all by default.
+
+    Example:
+        >>> smooth_max(torch.tensor([1.0, 3.0]), tau=0.01)
+        tensor(3.)
+    """
+    _check(tau, augment)
+    smooth = tau * torch.logsumexp(_logits(values, tau, preference, labelled), -1)
+    if _is_zero(augment):
+        return smooth
+    counted = values if labelled is None else values.where(labelled, 0)
+    m = values.shape[-1] if labelled is None else labelled.sum(-1)
+    return (smooth + augment * counted.sum(-1)) / (1 + augment * m)
+
+
+def h(
+    losses: Tensor,
+    challenger: Tensor,
+    *,
+    tau: float | Tensor,
+    transform: Transform = _LOG,
+    augment: float | Tensor = 0.0,
+    preference: Tensor | None = None,
+    labelled: Tensor | None = None,
+    prox: float | Tensor = 0.0,
+    squared_distance: Tensor | float = 0.0,
+) -> Tensor:
+    r"""Return the saddle function that :math:`\theta` maximises and :math:`\theta'` minimises.
+
+    .. math::
+        h = \frac{\tau \ln \sum_i p_i \exp(d_i / \tau) + \rho \sum_i d_i}{1 + m \rho}
+            + \frac{\lambda}{2} \lVert \theta - \theta' \rVert^2
+
+    Args:
+        losses: :math:`L(\theta)`, `... x m`.
+        challenger: :math:`L(\theta')`, `... x m`.
+        tau: :math:`\tau > 0`.
+        transform: :math:`\psi`.
+        augment: :math:`\rho \ge 0`.
+        preference: :math:`p`, `m`; ones by default.
+        labelled: the tasks that count; all by default.
+        prox: :math:`\lambda \ge 0`.
+        squared_distance: :math:`\lVert \theta - \theta' \rVert^2`, `...`.
+
+    Example:
+        At :math:`\theta = \theta'` it is :math:`\tau \ln m`, whatever the losses are:
+
+        >>> losses = torch.tensor([0.02, 5e6])
+        >>> h(losses, losses, tau=1.0)
+        tensor(0.6931)
+    """
+    d = transform.difference(challenger, losses)
+    smooth = smooth_max(d, tau=tau, augment=augment, preference=preference, labelled=labelled)
+    return smooth if _is_zero(prox) else smooth + 0.5 * prox * squared_distance
+
+
+def weights(
+    losses: Tensor,
+    challenger: Tensor,
+    *,
+    tau: float | Tensor,
+    transform: Transform = _LOG,
+    augment: float | Tensor = 0.0,
+    preference: Tensor | None = None,
+    labelled: Tensor | None = None,
+) -> Tensor:
+    r"""Return the task weights, a point of the simplex: the derivative of :math:`h` by every :math:`d_i`.
+
+    .. math::
+        w_i = \frac{\operatorname{softmax}_i(\ln p + d / \tau) + \rho}{1 + m \rho}
+
+    They are large for the tasks on which the challenger gains least. A task without labels has weight zero. Arguments
+    as in :func:`h`.
+
+    Example:
+        >>> weights(torch.tensor([1.0, 1e6]), torch.tensor([0.5, 1e6]), tau=1.0)
+        tensor([0.3333, 0.6667])
+    """
+    _check(tau, augment)
+    w = torch.softmax(_logits(transform.difference(challenger, losses), tau, preference, labelled), -1)
+    if not _is_zero(augment):
+        rho = _per_task(augment)
+        m = w.shape[-1] if labelled is None else labelled.sum(-1, keepdim=True)
+        w = (w + rho) / (1 + rho * m)
+    return w if labelled is None else w.where(labelled, 0)
+
+
+def coefficients(
+    losses: Tensor,
+    challenger: Tensor,
+    *,
+    tau: float | Tensor,
+    transform: Transform = _LOG,
+    augment: float | Tensor = 0.0,
+    preference: Tensor | None = None,
+    labelled: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    r"""Return what multiplies the gradient of every loss in a step of :math:`\theta` and in one of :math:`\theta'`.
+
+    .. math::
+        -\frac{\partial h}{\partial L_i} = w_i \psi'(L_i), \qquad
+        \frac{\partial h}{\partial L'_i} = w_i \psi'(L'_i)
+
+    Both are descent directions: :math:`\theta` minimises :math:`-h` and :math:`\theta'` minimises :math:`h`. The
+    proximal term is not a function of the losses and not part of them. Arguments as in :func:`h`.
+
+    Example:
+        >>> coefficients(torch.tensor([1.0, 4.0]), torch.tensor([1.0, 4.0]), tau=1.0)
+        (tensor([0.5000, 0.1250]), tensor([0.5000, 0.1250]))
+    """
+    w = weights(
+        losses, challenger, tau=tau, transform=transform, augment=augment, preference=preference, labelled=labelled
+    )
+    return w * transform.slope(losses), w * transform.slope(challenger)
+
+
+def u(
+    losses: Tensor,
+    challengers: Tensor,
+    *,
+    transform: Transform = _LOG,
+    prox: float | Tensor = 0.0,
+    squared_distances: Tensor | float = 0.0,
+) -> Tensor:
+    r"""Return the unsmoothed merit function over a finite set of challengers.
+
+    .. math::
+        u_\lambda(\theta) = \max_{\theta'} \min_i \{ \psi(L_i(\theta)) - \psi(L_i(\theta')) \}
+                            - \frac{\lambda}{2} \lVert \theta - \theta' \rVert^2
+
+    With :math:`\lambda = 0` and :math:`\theta` among the challengers it is zero exactly where no challenger is better
+    on every task (Theorem 1).
+
+    Args:
+        losses: :math:`L(\theta)`, `... x m`.
+        challengers: :math:`L(\theta')`, `... x n x m`.
+        transform: :math:`\psi`.
+        prox: :math:`\lambda \ge 0`.
+        squared_distances: :math:`\lVert \theta - \theta' \rVert^2`, `... x n`.
+
+    Example:
+        >>> u(torch.tensor([2.0, 2.0]), torch.tensor([[1.0, 1.0], [2.0, 2.0], [0.1, 3.0]]))
+        tensor(0.6931)
+    """
+    gain = -transform.difference(challengers, losses.unsqueeze(-2))  # (..., n, m)
+    return (gain.amin(-1) - 0.5 * prox * squared_distances).amax(-1)
+
+
+def v(
+    losses: Tensor,
+    challengers: Tensor,
+    *,
+    tau: float | Tensor,
+    transform: Transform = _LOG,
+    augment: float | Tensor = 0.0,
+    preference: Tensor | None = None,
+    prox: float | Tensor = 0.0,
+    squared_distances: Tensor | float = 0.0,
+) -> Tensor:
+    r"""Return the smoothed merit function over a finite set of challengers.
+
+    .. math::
+        v_{\lambda,\tau}(\theta) = -\min_{\theta'} h_{\lambda,\tau}(\theta, \theta')
+
+    For :math:`p = 1` and :math:`\rho = 0` it obeys :math:`v \le u_\lambda \le v + \tau \ln m`, and
+    :math:`v \ge -\tau \ln m` when :math:`\theta` is among the challengers. At weakly Pareto-optimal points it lies in
+    :math:`[-\tau \ln m, 0]`; only the unsmoothed :func:`u` is zero there. Arguments as in :func:`u` and :func:`h`.
+
+    Example:
+        >>> v(torch.tensor([2.0, 2.0]), torch.tensor([[1.0, 1.0], [2.0, 2.0], [0.1, 3.0]]), tau=0.01)
+        tensor(0.6862)
+    """
+    return -h(
+        losses.unsqueeze(-2),
+        challengers,
+        tau=tau,
+        transform=transform,
+        augment=augment,
+        preference=preference,
+        prox=prox,
+        squared_distance=squared_distances,
+    ).amin(-1)
+
+
+def p_max(losses: Tensor, ideal: Tensor | float = 0.0) -> Tensor:
+    r"""Return :math:`p_{\max} = \max_i (L_i - L_i^{\inf})`, the distance to the ideal point in the maximum norm.
+
+    It vanishes only at the ideal point, where every loss is at its own infimum, and not at every weakly Pareto-optimal
+    point: by its own definition the paper's first example is not a merit function.
+
+    Args:
+        losses: :math:`L`, `... x m`.
+        ideal: :math:`L^{\inf}`, `m`.
+
+    Example:
+        >>> p_max(torch.tensor([3.0, 2.0]), torch.tensor([0.0, 1.0]))
+        tensor(3.)
+    """
+    return (losses - ideal).amax(-1)
+
+
+def chebyshev(losses: Tensor, task_weights: Tensor, ideal: Tensor | float = 0.0) -> Tensor:
+    r"""Return the weighted Chebyshev distance :math:`\max_i w_i (L_i - L_i^{\inf})` to the ideal point.
+
+    Args:
+        losses: :math:`L`, `... x m`.
+        task_weights: :math:`w`, `m`.
+        ideal: :math:`L^{\inf}`, `m`.
+
+    Example:
+        >>> chebyshev(torch.tensor([3.0, 2.0]), torch.tensor([1.0, 10.0]))
+        tensor(20.)
+    """
+    return (task_weights * (losses - ideal)).amax(-1)
+
+
+def _logits(d: Tensor, tau: float | Tensor, preference: Tensor | None, labelled: Tensor | None) -> Tensor:
+    logits = d / _per_task(tau)
+    if preference is not None:
+        logits = logits + preference.log()
+    return logits if labelled is None else logits.where(labelled, -torch.inf)
+
+
+def _per_task(setting: float | Tensor) -> float | Tensor:
+    return setting.unsqueeze(-1) if isinstance(setting, Tensor) else setting
+
+
+def _is_zero(setting: float | Tensor) -> bool:
+    return not isinstance(setting, Tensor) and setting == 0
+
+
+def _check(tau: float | Tensor, augment: float | Tensor) -> None:
+    """Check the settings that are numbers; looking into a tensor would wait for its device."""
+    if not isinstance(tau, Tensor) and not tau > 0:
+        raise ValueError(f"Parameter `tau` should be positive. Found `tau = {tau}`.")
+    if not isinstance(augment, Tensor) and not augment >= 0:
+        raise ValueError(f"Parameter `augment` should not be negative. Found `augment = {augment}`.")

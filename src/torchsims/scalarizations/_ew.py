@@ -1,0 +1,24 @@
+from typing import ClassVar, final
+
+from torch import Tensor
+
+from torchsims.scalarizations._base import Scalarization
+
+
+@final
+class EW(Scalarization):
+    r"""Equal weights, the mean of the losses: :math:`S = \frac{1}{m} \sum_i L_i`.
+
+    The largest unit wins: it is the baseline that every other method answers.
+
+    Example:
+        >>> import torch
+        >>> from torchsims.scalarizations import EW
+        >>> EW()(torch.tensor([1.0, 3.0]))
+        tensor(2.)
+    """
+
+    linear: ClassVar[bool] = True
+
+    def objective(self, losses: Tensor, labelled: Tensor) -> Tensor:
+        return losses.where(labelled, 0).sum(-1) / labelled.sum(-1)

@@ -1,0 +1,148 @@
+r"""The transformation :math:`\psi` that is applied to every loss before two points are compared.
+
+A merit function only ever sees differences :math:`\psi(a) - \psi(b)` and slopes :math:`\psi'(a)`, so these are the two
+things a transform provides. Only :class:`Log` (up to :math:`a \ln x + b`) makes the comparison independent of the
+units of the losses; the others are here to be compared with it.
+"""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, final
+
+import torch
+from torch import Tensor
+
+__all__ = ["Asinh", "Identity", "Log", "Power", "Transform"]
+
+
+class Transform(ABC):
+    r"""A strictly increasing function :math:`\psi` of a loss.
+
+    To write your own, define :meth:`__call__` and :meth:`slope`; override :meth:`difference` where the plain
+    difference would lose precision.
+    """
+
+    positive: ClassVar[bool] = True
+    """Whether :math:`\\psi` needs losses above zero."""
+
+    @abstractmethod
+    def __call__(self, losses: Tensor) -> Tensor:
+        r"""Return :math:`\psi(L)`, elementwise."""
+
+    @abstractmethod
+    def slope(self, losses: Tensor) -> Tensor:
+        r"""Return :math:`\psi'(L)`, elementwise."""
+
+    def difference(self, losses: Tensor, reference: Tensor) -> Tensor:
+        r"""Return :math:`\psi(L) - \psi(R)`, elementwise."""
+        return self(losses) - self(reference)
+
+
+@final
+class Log(Transform):
+    r""":math:`\psi(x) = a \ln x`, the only family that makes SIMS independent of the units of the losses (Theorem 2).
+
+    Differences are formed as :math:`a \ln(L / R)`, the ratio first: a power of two cancels in the division without any
+    rounding, so changing a loss by a power of two changes no bit. The constant :math:`b` of :math:`a \ln x + b` cancels
+    in every difference and is left out.
+
+    Args:
+        a: the slope :math:`a > 0`; the paper uses 1.
+
+    Example:
+        >>> Log().difference(torch.tensor([6.0, 6e6]), torch.tensor([3.0, 3e6]))
+        tensor([0.6931, 0.6931])
+    """
+
+    def __init__(self, a: float = 1.0) -> None:
+        if not a > 0:
+            raise ValueError(f"Parameter `a` should be positive. Found `a = {a}`.")
+        self.a = a
+
+    def __call__(self, losses: Tensor) -> Tensor:
+        return self.a * losses.log()
+
+    def slope(self, losses: Tensor) -> Tensor:
+        return self.a / losses
+
+    def difference(self, losses: Tensor, reference: Tensor) -> Tensor:
+        return self.a * (losses / reference).log()
+
+    def __repr__(self) -> str:
+        return "Log()" if self.a == 1.0 else f"Log(a={self.a})"
+
+
+@final
+class Identity(Transform):
+    r""":math:`\psi(x) = x`: FOOPS compares the losses themselves, units included.
+
+    Example:
+        >>> Identity().difference(torch.tensor(5.0), torch.tensor(3.0))
+        tensor(2.)
+    """
+
+    positive: ClassVar[bool] = False
+
+    def __call__(self, losses: Tensor) -> Tensor:
+        return losses
+
+    def slope(self, losses: Tensor) -> Tensor:
+        return torch.ones_like(losses)
+
+    def __repr__(self) -> str:
+        return "Identity()"
+
+
+@final
+class Power(Transform):
+    r""":math:`\psi(x) = x^a` for :math:`a > 0`: the paper tries the square and the square root.
+
+    Args:
+        a: the exponent :math:`a`.
+
+    Example:
+        >>> Power(0.5)(torch.tensor(9.0))
+        tensor(3.)
+    """
+
+    def __init__(self, a: float) -> None:
+        if not a > 0:
+            raise ValueError(f"Parameter `a` should be positive. Found `a = {a}`.")
+        self.a = a
+
+    def __call__(self, losses: Tensor) -> Tensor:
+        return losses**self.a
+
+    def slope(self, losses: Tensor) -> Tensor:
+        return self.a * losses ** (self.a - 1)
+
+    def __repr__(self) -> str:
+        return f"Power({self.a})"
+
+
+@final
+class Asinh(Transform):
+    r""":math:`\psi(x) = \operatorname{asinh}(x / c)`: a logarithm that is linear below :math:`c`, and so knows a unit.
+
+    Args:
+        c: where the logarithm ends, :math:`c > 0`; the paper tries 0.1 and 0.01.
+
+    Example:
+        >>> Asinh(0.1)(torch.tensor(0.0))
+        tensor(0.)
+    """
+
+    positive: ClassVar[bool] = False
+
+    def __init__(self, c: float) -> None:
+        if not c > 0:
+            raise ValueError(f"Parameter `c` should be positive. Found `c = {c}`.")
+        self.c = c
+
+    def __call__(self, losses: Tensor) -> Tensor:
+        return (losses / self.c).asinh()
+
+    def slope(self, losses: Tensor) -> Tensor:
+        return 1 / torch.hypot(losses, torch.full_like(losses, self.c))
+
+    def __repr__(self) -> str:
+        return f"Asinh({self.c})"
