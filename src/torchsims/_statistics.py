@@ -1,28 +1,89 @@
 """Modules whose statistics take their shape from the first losses they see."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, final
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["WithStatistics"]
+__all__ = ["EpochMean", "WithStatistics"]
 
 
 class WithStatistics(nn.Module):
-    """A module that keeps statistics of losses as buffers, and closes epochs."""
+    """A module that keeps statistics of losses as buffers, and closes epochs.
+
+    A new value replaces the tensor that held the old one and never overwrites it, so references to the buffers are a
+    snapshot of the state. Statistics change in training mode only; NaN marks the tasks that had no label yet.
+    """
 
     def end_epoch(self) -> None:
-        """Close an epoch; for methods that look at epochs."""
+        """Close an epoch, in training and in evaluation mode; for methods that look at epochs."""
 
     def _remember(self, *names: str) -> None:
         """Register statistics that are empty until the first step gives them a shape."""
         for name in names:
             self.register_buffer(name, torch.empty(0))
 
+    def _recall(self, name: str, losses: Tensor, start: float = torch.nan) -> Tensor:
+        """Return a statistic in the dtype and on the device of ``losses``; before the first step ``start``."""
+        statistic = self.get_buffer(name)
+        if statistic.numel() == 0:
+            return torch.full_like(losses, start)
+        if statistic.shape != losses.shape:
+            raise ValueError(
+                "The losses should have the same shape in every step. "
+                f"Found shape {tuple(losses.shape)} after {tuple(statistic.shape)}."
+            )
+        return statistic.to(losses)
+
+    def _started(self, name: str, losses: Tensor, labelled: Tensor) -> Tensor:
+        """Return a statistic that starts, for every task, at the first loss it has."""
+        statistic = self._recall(name, losses)
+        return losses.detach().where(labelled & statistic.isnan(), statistic)
+
     def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
         for name, buffer in self._buffers.items():
             saved = state_dict.get(prefix + name)
-            if buffer is not None and isinstance(saved, Tensor) and saved.shape != buffer.shape:
+            if buffer is not None and isinstance(saved, Tensor):
+                # A new tensor, even of the same shape: loading must not overwrite what a snapshot refers to.
                 self._buffers[name] = torch.empty_like(saved, device=buffer.device)
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+
+
+@final
+class EpochMean(WithStatistics):
+    """The mean loss of every task over the steps of an epoch in which it had a label.
+
+    Example:
+        >>> mean = EpochMean()
+        >>> mean.add(torch.tensor([1.0, 5.0, 7.0]), torch.tensor([True, True, False]))
+        >>> mean.add(torch.tensor([3.0, 9.0, 7.0]), torch.tensor([True, False, False]))
+        >>> mean.close()
+        tensor([2., 5., nan])
+    """
+
+    total: Tensor
+    count: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._remember("total", "count")
+        self.closed = 0  # a number and not a buffer: reading it in a step waits for no device
+
+    def add(self, losses: Tensor, labelled: Tensor) -> None:
+        """Add the losses of a step."""
+        self.total = self._recall("total", losses, 0.0) + losses.detach().where(labelled, 0)
+        self.count = self._recall("count", losses, 0.0) + labelled
+
+    def close(self) -> Tensor:
+        """Return the means of the epoch, NaN for tasks without a label in it, and start the next one."""
+        mean = self.total / self.count
+        self.total, self.count = torch.zeros_like(self.total), torch.zeros_like(self.count)
+        self.closed += 1
+        return mean
+
+    def get_extra_state(self) -> int:
+        return self.closed
+
+    def set_extra_state(self, state: int) -> None:
+        self.closed = state

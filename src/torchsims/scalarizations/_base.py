@@ -19,7 +19,7 @@ class Scalarization(WithStatistics, ABC):
     ``state_dict``. :class:`~torchsims.Scalarized` adds what a loop has to get right (accumulation, ranks, labels).
 
     To write a method, define :meth:`objective` and, if it keeps statistics, register them with
-    :meth:`_remember`.
+    :meth:`_remember`. In evaluation mode a method returns what the next training step would, and changes nothing.
 
     Args:
         tasks: the names of the tasks, for methods with a parameter per task; fixes the order of the losses.
@@ -28,7 +28,7 @@ class Scalarization(WithStatistics, ABC):
     linear: ClassVar[bool] = False
     """Whether :math:`\\partial S / \\partial L` does not depend on the losses of the same step."""
 
-    positive: ClassVar[bool] = False
+    positive: bool = False
     """Whether the losses must be above zero."""
 
     observes: ClassVar[bool] = False
@@ -36,8 +36,8 @@ class Scalarization(WithStatistics, ABC):
 
     def __init__(self, tasks: Sequence[str] | None = None) -> None:
         super().__init__()
-        if tasks is not None and (len(tasks) == 0 or len(set(tasks)) != len(tasks)):
-            raise ValueError(f"Parameter `tasks` should hold distinct names. Found `tasks = {list(tasks)}`.")
+        if tasks is not None and (isinstance(tasks, str) or len(tasks) == 0 or len(set(tasks)) != len(tasks)):
+            raise ValueError(f"Parameter `tasks` should hold distinct names. Found `tasks = {tasks!r}`.")
         self.tasks = None if tasks is None else tuple(tasks)
 
     def forward(
@@ -46,25 +46,37 @@ class Scalarization(WithStatistics, ABC):
         """Return the objective and, in training mode, update the running statistics.
 
         Args:
-            losses: the losses by name, in order, or stacked over the last dimension, `... x m`.
-            labelled: the tasks that count, `... x m`; all by default. Entries of unlabelled tasks are ignored; they
-                should be positive and finite.
+            losses: the losses by name, in order, or stacked over the last dimension, `... x m`. The order of stacked
+                losses is that of ``tasks`` where the method has names, and any fixed order elsewhere.
+            labelled: the tasks that count, `... x m`, in the same order (names sorted where the method has none); all
+                by default. Entries of unlabelled tasks are ignored, whatever they hold.
         """
-        stacked = self._stacked(losses)
-        if labelled is None:
-            labelled = torch.ones_like(stacked, dtype=torch.bool)
-        return self.objective(stacked, labelled)
+        return self.objective(*self._read(losses, labelled))
 
     @abstractmethod
     def objective(self, losses: Tensor, labelled: Tensor) -> Tensor:
-        """Return :math:`S(L)`, `...`, as if the unlabelled tasks did not exist."""
+        """Return :math:`S(L)`, `...`, as if the unlabelled tasks, whose entries are positive, did not exist."""
 
-    def observe(self, losses: Tensor, labelled: Tensor) -> None:
-        """Look at the losses of the same batch after the step; only called where :attr:`observes`."""
+    def observe(self, losses: Mapping[str, Tensor] | Sequence[Tensor] | Tensor, labelled: Tensor | None = None) -> None:
+        """Look at the losses of the same batch after the step; only needed where :attr:`observes`."""
+
+    def _read(
+        self, losses: Mapping[str, Tensor] | Sequence[Tensor] | Tensor, labelled: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the losses and the labels, `... x m`, with ones in place of the losses of unlabelled tasks."""
+        stacked = self._stacked(losses)
+        # A promoted dtype: statistics in half precision would stop counting at a few hundred steps.
+        stacked = stacked.to(torch.promote_types(stacked.dtype, torch.float32))
+        if labelled is None:
+            return stacked, torch.ones_like(stacked, dtype=torch.bool)
+        return stacked.where(labelled, 1), labelled.expand_as(stacked)
 
     def _stacked(self, losses: Mapping[str, Tensor] | Sequence[Tensor] | Tensor) -> Tensor:
-        if isinstance(losses, Tensor):
-            return losses
         if isinstance(losses, Mapping):
+            if self.tasks is not None and set(losses) != set(self.tasks):
+                raise ValueError(f"The losses should be those of {sorted(self.tasks)}. Found {sorted(losses)}.")
             losses = [losses[name] for name in (self.tasks or sorted(losses))]
-        return torch.stack(list(losses), -1)
+        stacked = losses if isinstance(losses, Tensor) else torch.stack(list(losses), -1)
+        if self.tasks is not None and stacked.shape[-1] != len(self.tasks):
+            raise ValueError(f"The losses should be those of {sorted(self.tasks)}. Found {stacked.shape[-1]} losses.")
+        return stacked

@@ -1,6 +1,5 @@
-from typing import ClassVar, final
+from typing import final
 
-import torch
 from torch import Tensor
 
 from torchsims import merit
@@ -33,7 +32,7 @@ class LogMerit(Scalarization):
         tensor([0.5000, 0.5000])
     """
 
-    positive: ClassVar[bool] = True
+    positive = True
     reference: Tensor
 
     def __init__(self, tau: float = 1.0, *, decay: float = 0.99, augment: float = 0.0) -> None:
@@ -48,17 +47,9 @@ class LogMerit(Scalarization):
         self._remember("reference")
 
     def objective(self, losses: Tensor, labelled: Tensor) -> Tensor:
-        reference = self._reference(losses.detach(), labelled)
-        d = (losses / reference).log()
+        reference = self._started("reference", losses, labelled)
+        d = (losses / reference.where(labelled, 1)).log()
         if self.training:
             step = ((1 - self.decay) * d.detach()).exp()
-            self.reference = (self.reference * step).where(labelled, self.reference)
+            self.reference = (reference * step).where(labelled, reference)
         return merit.smooth_max(d, tau=self.tau, augment=self.augment, labelled=labelled)
-
-    def _reference(self, losses: Tensor, labelled: Tensor) -> Tensor:
-        """Return the reference losses; a task starts at the first loss it has."""
-        if self.reference.numel() == 0:
-            self.reference = torch.full_like(losses, torch.nan)
-        first = labelled & self.reference.isnan()
-        self.reference = losses.where(first, self.reference)
-        return self.reference.where(labelled, 1)
