@@ -1,7 +1,38 @@
-"""Loss-level methods: each turns the losses of a step into one objective."""
+"""Loss-level methods: each turns the losses of a step into one objective, for one forward and one backward pass.
+
+A method is a module. It takes the losses by name, in order, or stacked, and its objective is what to differentiate:
+
+    >>> import torch
+    >>> from torchsims.scalarizations import EW, GLS
+    >>> losses = {"seg": torch.tensor(0.5), "depth": torch.tensor(200.0)}
+    >>> EW()(losses), GLS()(losses)
+    (tensor(100.2500), tensor(10.))
+
+A task without labels in a batch is left out, and what stands in its place is ignored:
+
+    >>> EW()(torch.tensor([1.0, 3.0, torch.nan]), labelled=torch.tensor([True, True, False]))
+    tensor(2.)
+
+Leading dimensions are independent runs:
+
+    >>> EW()(torch.tensor([[1.0, 4.0], [100.0, 400.0]]))
+    tensor([  2.5000, 250.0000])
+
+Methods that look at epochs (:class:`DWA`, :class:`STCH` normalised) want ``method.end_epoch()`` after each,
+:class:`FAMO` wants ``method.observe(losses)`` after each step, and the parameters of :class:`UW` and :class:`IMTLL`
+belong into the optimizer. :class:`~torchsims.Scalarized` does all of this.
+"""
 
 from torchsims.scalarizations._base import Scalarization
+from torchsims.scalarizations._chebyshev import Chebyshev
+from torchsims.scalarizations._dwa import DWA
 from torchsims.scalarizations._ew import EW
+from torchsims.scalarizations._famo import FAMO
+from torchsims.scalarizations._gls import GLS
+from torchsims.scalarizations._imtl_l import IMTLL
 from torchsims.scalarizations._log_merit import LogMerit
+from torchsims.scalarizations._rlw import RLW
+from torchsims.scalarizations._stch import STCH
+from torchsims.scalarizations._uw import UW
 
-__all__ = ["EW", "LogMerit", "Scalarization"]
+__all__ = ["DWA", "EW", "FAMO", "GLS", "IMTLL", "RLW", "STCH", "UW", "Chebyshev", "LogMerit", "Scalarization"]

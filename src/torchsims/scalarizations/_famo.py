@@ -1,0 +1,91 @@
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, final
+
+import torch
+from torch import Tensor
+
+from torchsims.scalarizations._base import Scalarization
+
+# Adam's usual constants; epsilon only matters once all tasks improve alike to eight digits.
+_BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-8
+
+
+@final
+class FAMO(Scalarization):
+    r"""Fast adaptive multitask optimization (Liu et al., NeurIPS 2023): equal rates of improvement.
+
+    .. math::
+        S = \frac1c \sum_i z_i \ln L_i, \qquad z = \operatorname{softmax}(w), \qquad
+        c = \sum_i \frac{z_i}{L_i} \text{ held constant}
+
+    After the step the losses :math:`L'` of the same batch are observed, and :math:`w` takes a step of Adam along
+
+    .. math::
+        g = J^\top \delta + \gamma w, \qquad J = \frac{\partial z}{\partial w}, \qquad \delta_i = \ln \frac{L_i}{L'_i}
+
+    - :math:`w` (``w``, `m`): starts at zero; moves only in steps in which a task has a label.
+    - :math:`\gamma` (``gamma``): the weight decay.
+    - ``lr``: the rate of Adam.
+
+    Units of the losses change the length of a step through :math:`c`, and neither its direction nor :math:`w`. The
+    ratio in :math:`\delta` is formed before the logarithm, so that a power of two changes no bit of :math:`w`.
+
+    Example:
+        >>> import torch
+        >>> from torchsims.scalarizations import FAMO
+        >>> method = FAMO()
+        >>> objective = method(torch.tensor([1.0, 1e6]))  # backward, a step of the model's optimizer, and then
+        >>> method.observe(torch.tensor([0.5, 1e6]))  # the first task improved: less weight for it
+        >>> method.w
+        tensor([-0.0250,  0.0250])
+    """
+
+    positive = True
+    observes: ClassVar[bool] = True
+    w: Tensor
+    before: Tensor
+
+    def __init__(self, *, gamma: float = 1e-3, lr: float = 0.025) -> None:
+        super().__init__()
+        if not gamma >= 0:
+            raise ValueError(f"Parameter `gamma` should not be negative. Found `gamma = {gamma}`.")
+        if not lr > 0:
+            raise ValueError(f"Parameter `lr` should be positive. Found `lr = {lr}`.")
+        self.gamma, self.lr = gamma, lr
+        self._remember("w", "before", "steps", "moment1", "moment2")
+
+    def objective(self, losses: Tensor, labelled: Tensor) -> Tensor:
+        if self.training:
+            self.before = losses.detach().where(labelled, torch.nan)
+        z = _softmax(self._recall("w", losses, 0.0), labelled)
+        c = (z / losses.detach()).sum(-1)
+        return (z * losses.log()).sum(-1) / c
+
+    def observe(self, losses: Mapping[str, Tensor] | Sequence[Tensor] | Tensor, labelled: Tensor | None = None) -> None:
+        after, labelled = self._read(losses, labelled)
+        if not self.training:
+            return
+        if self.before.numel() == 0:
+            raise RuntimeError("Method `observe` should follow a training step. Found no losses of one.")
+        before = self._recall("before", after)
+        labelled = labelled & ~before.isnan()
+        w = self._recall("w", after, 0.0)
+        z = _softmax(w, labelled)
+        delta = (before / after.detach()).log().where(labelled, 0)
+        gradient = z * (delta - (z * delta).sum(-1, keepdim=True)) + self.gamma * w
+        self._adam(w, gradient, labelled)
+
+    def _adam(self, w: Tensor, gradient: Tensor, labelled: Tensor) -> None:
+        """Take one step of Adam for the labelled tasks, each with its own count of steps."""
+        steps, moment1, moment2 = (self._recall(name, w, 0.0) for name in ("steps", "moment1", "moment2"))
+        t = steps + 1
+        m = torch.lerp(gradient, moment1, _BETA1)
+        v = torch.lerp(gradient.square(), moment2, _BETA2)
+        step = m / (1 - _BETA1**t) / ((v / (1 - _BETA2**t)).sqrt() + _EPSILON)
+        self.w = (w - self.lr * step).where(labelled, w)
+        self.steps = t.where(labelled, steps)
+        self.moment1, self.moment2 = m.where(labelled, moment1), v.where(labelled, moment2)
+
+
+def _softmax(w: Tensor, labelled: Tensor) -> Tensor:
+    return torch.softmax(w.where(labelled, -torch.inf), -1)

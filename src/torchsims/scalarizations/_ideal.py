@@ -1,0 +1,75 @@
+"""What methods that measure the distance to an ideal point share."""
+
+import math
+from abc import ABC
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from torchsims.scalarizations._base import Scalarization
+
+__all__ = ["FromIdeal", "PerTask"]
+
+PerTask: TypeAlias = Mapping[str, float] | Sequence[float]
+"""A number for every task, by name or in the order of the losses."""
+
+
+class FromIdeal(Scalarization, ABC):
+    r"""A method that looks at :math:`w_i (L_i - z_i)`.
+
+    A mapping fixes the names of the tasks; stacked losses are then in the order of the sorted names, which is the order
+    the losses of a mapping have anyway.
+
+    Args:
+        weights: :math:`w > 0`; one over the number of labelled tasks by default.
+        ideal: :math:`z`; zero by default.
+    """
+
+    def __init__(self, weights: PerTask | None, ideal: PerTask | None) -> None:
+        super().__init__(_names(weights, ideal))
+        self.weights, self.ideal = _values(weights), _values(ideal)
+        if self.weights is not None and not all(0 < w < math.inf for w in self.weights):
+            raise ValueError(f"Parameter `weights` should be positive. Found `weights = {weights}`.")
+        if self.ideal is not None and not all(math.isfinite(z) for z in self.ideal):
+            raise ValueError(f"Parameter `ideal` should be finite. Found `ideal = {ideal}`.")
+        if self.weights is not None and self.ideal is not None and len(self.weights) != len(self.ideal):
+            raise ValueError(
+                "Parameters `weights` and `ideal` should have the same length. "
+                f"Found {len(self.weights)} and {len(self.ideal)}."
+            )
+
+    def _distances(self, losses: Tensor, labelled: Tensor) -> Tensor:
+        """Return :math:`w_i (L_i - z_i)`, `... x m`."""
+        if self.ideal is not None:
+            losses = losses - _like(losses, self.ideal, "ideal")
+        if self.weights is None:
+            return losses / labelled.sum(-1, keepdim=True)
+        return losses * _like(losses, self.weights, "weights")
+
+
+def _names(*settings: PerTask | None) -> list[str] | None:
+    named = [sorted(setting) for setting in settings if isinstance(setting, Mapping)]
+    if len(named) == 2 and named[0] != named[1]:
+        raise ValueError(
+            f"Parameters `weights` and `ideal` should name the same tasks. Found {named[0]} and {named[1]}."
+        )
+    return named[0] if named else None
+
+
+def _values(setting: PerTask | None) -> tuple[float, ...] | None:
+    if setting is None:
+        return None
+    if isinstance(setting, Mapping):
+        return tuple(float(setting[name]) for name in sorted(setting))
+    return tuple(float(value) for value in setting)
+
+
+def _like(losses: Tensor, values: tuple[float, ...], name: str) -> Tensor:
+    if len(values) != losses.shape[-1]:
+        raise ValueError(
+            f"Parameter `{name}` should hold one number a task. Found {len(values)} for {losses.shape[-1]} losses."
+        )
+    # Built on the host and sent without waiting for the device.
+    return torch.tensor(values, dtype=losses.dtype).to(losses.device, non_blocking=True)

@@ -1,0 +1,93 @@
+from typing import final
+
+from torch import Tensor
+
+from torchsims import merit
+from torchsims._statistics import EpochMean
+from torchsims.scalarizations._ideal import FromIdeal, PerTask
+
+
+@final
+class STCH(FromIdeal):
+    r"""Smooth Tchebycheff scalarization (Lin et al., ICML 2024).
+
+    .. math::
+        S = \mu \ln \sum_i \exp\left( \frac{w_i (L_i - z_i)}{\mu} \right)
+
+    - :math:`\mu` (``mu``): the temperature; :class:`Chebyshev` is the limit :math:`\mu \to 0`.
+    - :math:`w` (``weights``): positive, by task name or in the order of the losses; :math:`1/m` by default.
+    - :math:`z` (``ideal``): the least value of every loss, alike; zero by default.
+
+    This form depends on the units of the losses. With ``normalize`` it is what its authors use for several tasks, which
+    does not:
+
+    .. math::
+        S = \sum_i \ln L_i \text{ at first, then} \qquad
+        S = m \mu \ln \sum_i \exp\left( \frac1\mu \ln \frac{L_i}{n_i} \right)
+
+    - :math:`n` (``nadir``, `m`): the mean losses of the last of ``warmup_epochs`` epochs; a task without a label in it
+      has the mean of an earlier one, and a task that appears later its first loss. Call :meth:`end_epoch` after each.
+
+    The authors' script counts epochs from zero and measures epoch 4, the fifth: ``warmup_epochs=5``. It also adds
+    1e-20 inside the logarithm, which is left out here because it has a unit.
+
+    Example:
+        >>> import torch
+        >>> from torchsims.scalarizations import STCH
+        >>> STCH(mu=0.01)(torch.tensor([1.0, 3.0]))
+        tensor(1.5000)
+        >>> method = STCH(normalize=True, warmup_epochs=1)
+        >>> objective = method(torch.tensor([1.0, 3e6]))
+        >>> method.end_epoch()
+        >>> losses = torch.tensor([0.5, 3e6], requires_grad=True)
+        >>> method(losses).backward()
+        >>> losses.grad * losses.detach()  # the second task made no progress and has twice the weight
+        tensor([0.6667, 1.3333])
+    """
+
+    nadir: Tensor
+
+    def __init__(
+        self,
+        mu: float = 1.0,
+        *,
+        weights: PerTask | None = None,
+        ideal: PerTask | None = None,
+        normalize: bool = False,
+        warmup_epochs: int = 4,
+    ) -> None:
+        super().__init__(weights, ideal)
+        if not mu > 0:
+            raise ValueError(f"Parameter `mu` should be positive. Found `mu = {mu}`.")
+        if not warmup_epochs >= 0:
+            raise ValueError(
+                f"Parameter `warmup_epochs` should not be negative. Found `warmup_epochs = {warmup_epochs}`."
+            )
+        if normalize and not (weights is None and ideal is None):
+            raise ValueError("Parameters `weights` and `ideal` should be None with `normalize`, which has neither.")
+        self.mu, self.warmup_epochs = mu, warmup_epochs
+        self.normalize = self.positive = normalize
+        if normalize:
+            self.epoch_mean = EpochMean()
+            self._remember("nadir")
+
+    def objective(self, losses: Tensor, labelled: Tensor) -> Tensor:
+        if self.normalize:
+            return self._normalized(losses, labelled)
+        return merit.smooth_max(self._distances(losses, labelled), tau=self.mu, labelled=labelled)
+
+    def _normalized(self, losses: Tensor, labelled: Tensor) -> Tensor:
+        if self.epoch_mean.closed < self.warmup_epochs:
+            if self.training:
+                self.epoch_mean.add(losses, labelled)
+            return losses.log().where(labelled, 0).sum(-1)
+        nadir = self._started("nadir", losses, labelled)
+        if self.training:
+            self.nadir = nadir
+        ratio = losses / nadir.where(labelled, 1)
+        return labelled.sum(-1) * merit.smooth_max(ratio.log(), tau=self.mu, labelled=labelled)
+
+    def end_epoch(self) -> None:
+        if self.normalize:
+            mean = self.epoch_mean.close()  # after the warm-up there is none, and the nadir stays
+            self.nadir = mean.where(~mean.isnan(), self._recall("nadir", mean))
