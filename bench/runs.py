@@ -1,0 +1,68 @@
+"""Steps per second of the batched runner against a plain Python loop over runs with ``torch.optim.Adam``.
+
+    python bench/runs.py [RUNS]
+
+Prints one line a way: steps of one run per second, all runs together, and the ratio to the plain loop.
+"""
+
+import sys
+import time
+
+import torch
+from torch import Tensor
+from torch.optim import Adam
+
+from torchsims import merit
+from torchsims.experiments._runs import Saddle, run
+from torchsims.problems import Toy
+
+TAU = 0.01
+
+
+def plain_loop(starts: Tensor, steps: int) -> None:
+    """Advance one run after the other, each with its own two optimizers."""
+    problem = Toy()
+    for start in starts:
+        theta, challenger = start.clone().requires_grad_(), (start + 0.1).requires_grad_()
+        outer, inner = Adam([theta], lr=1e-3, maximize=True), Adam([challenger], lr=1e-3)
+        for _ in range(steps):
+            outer.zero_grad()
+            inner.zero_grad()
+            torch.autograd.backward(merit.h(problem.losses(theta), problem.losses(challenger), tau=TAU))
+            outer.step()
+            inner.step()
+
+
+def batched(starts: Tensor, steps: int, *, compiled: bool) -> None:
+    """Advance all runs as one tensor."""
+    run(Toy(), Saddle(tau=TAU, offset=0.1), starts, steps=steps, compiled=compiled)
+
+
+def main() -> None:
+    """Measure and print."""
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 64
+    torch.set_num_threads(1)
+    starts = torch.empty(runs, 2, dtype=torch.float64).uniform_(-10, 10, generator=torch.Generator().manual_seed(0))
+    begin = time.perf_counter()
+    plain_loop(starts[:2], 200)
+    plain = 2 * 200 / (time.perf_counter() - begin)
+    print(f"{runs} runs, torch {torch.__version__}, one thread, float64")
+    print(f"plain loop        {plain:12,.0f} run-steps/s    1x")
+    begin = time.perf_counter()
+    batched(starts, 500, compiled=False)
+    eager = runs * 500 / (time.perf_counter() - begin)
+    print(f"batched           {eager:12,.0f} run-steps/s {eager / plain:4.0f}x")
+    begin = time.perf_counter()
+    batched(starts, 1, compiled=True)
+    compiling = time.perf_counter() - begin
+    begin = time.perf_counter()
+    batched(starts, 1, compiled=True)
+    again = time.perf_counter() - begin
+    begin = time.perf_counter()
+    batched(starts, 20_000, compiled=True)
+    fast = runs * 20_000 / (time.perf_counter() - begin - again)
+    print(f"batched, compiled {fast:12,.0f} run-steps/s {fast / plain:4.0f}x  (after {compiling:.1f} s of compiling)")
+
+
+if __name__ == "__main__":
+    main()

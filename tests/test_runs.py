@@ -1,0 +1,137 @@
+"""The batched runner against a plain loop over runs, and the independence of its rows."""
+
+import warnings
+from functools import partial
+
+import pytest
+import torch
+from torch import Tensor
+from torch.optim import SGD, Adam
+
+from torchsims import merit
+from torchsims.experiments._runs import Outcome, Saddle, run
+from torchsims.problems import F1, F2, Toy
+from torchsims.scalarizations import EW, GLS, LogMerit
+from torchsims.transforms import Identity, Log
+
+# Not the starts of the paper: (0, 0) is symmetric and (9, 9) lies in the ravine where a logarithm has its pole, and
+# both amplify the last bit.
+STARTS = torch.tensor([[-8.5, 7.5], [1.0, -2.0], [5.0, 3.0], [-7.5, -0.5], [9.0, -1.0]]).double()
+SCALE = torch.tensor([[1.0, 0.1], [0.1, 1.0], [1.0, 1.0], [100.0, 1.0], [1.0, 7.0]]).double()
+TAU = torch.tensor([0.01, 0.1, 1.0, 0.02, 0.5]).double()
+PROX = torch.tensor([0.0, 0.1, 0.0, 0.01, 1e-3]).double()
+AUGMENT = torch.tensor([0.0, 0.0, 0.1, 0.01, 0.2]).double()
+INNER = torch.tensor([1e-3, 5e-3, 1e-3, 2e-3, 5e-3]).double()
+
+
+def _plain_loop(row: int, steps: int) -> tuple[Tensor, list[Tensor]]:
+    """Return the end of one run and its unscaled losses: one point, one optimizer a copy, no batch."""
+    problem = Toy()
+    theta = STARTS[row].clone().requires_grad_()
+    challenger = (STARTS[row] + 0.1).clone().requires_grad_()
+    outer, inner = Adam([theta], lr=1e-3), Adam([challenger], lr=float(INNER[row]))
+    seen = []
+    for _ in range(steps):
+        losses, losses_there = problem.losses(theta), problem.losses(challenger)
+        seen.append(losses.detach())
+        h = merit.h(
+            losses * SCALE[row],
+            losses_there * SCALE[row],
+            tau=float(TAU[row]),
+            augment=float(AUGMENT[row]),
+            prox=float(PROX[row]),
+            squared_distance=((theta - challenger) ** 2).sum(),
+        )
+        outer.zero_grad()
+        inner.zero_grad()
+        torch.autograd.backward(h)
+        assert theta.grad is not None
+        theta.grad.neg_()
+        outer.step()
+        inner.step()
+    return theta.detach(), seen
+
+
+def _batched(steps: int, *, compiled: bool = False) -> Outcome:
+    method = Saddle(tau=TAU, prox=PROX, augment=AUGMENT, offset=0.1, inner_rate=INNER)
+    return run(Toy(), method, STARTS, scale=SCALE, steps=steps, every=1, compiled=compiled)
+
+
+def test_the_runner_is_a_plain_loop_over_runs() -> None:
+    outcome = _batched(80)
+    for row in range(len(STARTS)):
+        end, seen = _plain_loop(row, 80)
+        torch.testing.assert_close(outcome.points[row], end, rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(outcome.path[:-1, row], torch.stack(seen), rtol=1e-9, atol=1e-9)
+
+
+def test_compiling_changes_nothing_but_the_time() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what torch warns about while it compiles is its own
+        fast = _batched(300, compiled=True)
+    torch.testing.assert_close(fast.path, _batched(300).path, rtol=1e-8, atol=1e-8)
+
+
+def test_a_run_does_not_see_the_others() -> None:
+    method = Saddle(tau=0.02, offset=0.1, inner_rate=INNER)
+    together = run(Toy(), method, STARTS, scale=SCALE, steps=60)
+    for row in (0, 3):
+        own = Saddle(tau=0.02, offset=0.1, inner_rate=float(INNER[row]))
+        alone = run(Toy(), own, STARTS[row : row + 1], scale=SCALE[row : row + 1], steps=60)
+        torch.testing.assert_close(alone.points[0], together.points[row], rtol=1e-9, atol=1e-9)
+
+
+def test_a_power_of_two_changes_no_bit_of_sims() -> None:
+    powers = torch.tensor([[1.0, 1.0], [2.0, 1.0], [1.0, 1024.0], [2.0**-10, 4.0]]).double()
+    outcome = run(Toy(), Saddle(tau=0.02, offset=0.1), STARTS[:1].expand(4, -1), scale=powers, steps=400)
+    assert torch.equal(outcome.points, outcome.points[:1].expand(4, -1))
+
+
+def test_a_run_that_reaches_the_front_is_over_at_its_first_step_there() -> None:
+    problem = F1()
+    starts = torch.cat([problem.starts, problem.pareto_set(torch.zeros(1, dtype=torch.float64))])
+    free = run(problem, EW(), starts, steps=150, rate=0.1, every=1)
+    outcome = run(problem, EW(), starts, steps=150, rate=0.1, every=1, stop=0.05)
+    near = problem.distance(free.path) < 0.05
+    assert outcome.reached.all()
+    assert outcome.steps[-1] == 0
+    assert torch.equal(outcome.points[-1], starts[-1])
+    assert len(set(outcome.steps.tolist())) > 2
+    assert torch.equal(outcome.steps, near.int().argmax(0))
+    for row, step in enumerate(outcome.steps.tolist()):
+        assert torch.equal(outcome.losses[row], free.path[step, row])
+        assert torch.equal(outcome.path[-1, row], outcome.losses[row])
+    assert (outcome.distance < 0.05).all()
+
+
+def test_a_run_that_never_arrives_says_so() -> None:
+    outcome = run(Toy(), GLS(), STARTS[:1], steps=20, stop=0.05)
+    assert outcome.steps.tolist() == [20]
+    assert not outcome.reached.any()
+
+
+def test_settled_is_the_first_step_with_small_gradients() -> None:
+    problem = F1()
+    outcome = run(problem, EW(), problem.starts, steps=100, rate=0.1, optimizer=SGD, every=1)
+    # The gradient of the mean of the two spheres is 2 theta, and every step multiplies theta by 0.8.
+    norms = 2 * problem.starts[0].norm() * 0.8 ** torch.arange(101)
+    assert outcome.settled[0] == (norms < 0.1).int().argmax()
+    never = run(problem, EW(), problem.starts, steps=3, rate=0.1, optimizer=SGD)
+    assert never.settled.tolist() == [-1] * 4
+
+
+def test_foops_is_the_saddle_of_the_losses_themselves() -> None:
+    foops, sims = (
+        run(F2(), Saddle(tau=1.0, transform=psi, offset=0.1), F2().starts, steps=50) for psi in (Identity(), Log())
+    )
+    assert not torch.equal(foops.points, sims.points)
+
+
+def test_a_method_with_a_memory_is_refused() -> None:
+    with pytest.raises(ValueError, match="should keep no statistics between steps"):
+        run(F1(), LogMerit(), F1().starts, steps=1)
+
+
+def test_any_elementwise_optimizer_will_do() -> None:
+    outcome = run(F1(), EW(), F1().starts, steps=200, rate=0.05, optimizer=partial(SGD, momentum=0.5), stop=0.05)
+    assert outcome.reached.all()
