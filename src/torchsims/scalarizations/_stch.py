@@ -5,6 +5,9 @@ from torch import Tensor
 from torchsims import merit
 from torchsims._statistics import EpochMean
 from torchsims.scalarizations._ideal import FromIdeal, PerTask
+from torchsims.transforms import Log
+
+_LOG = Log()  # forms ratios before logarithms
 
 
 @final
@@ -84,8 +87,8 @@ class STCH(FromIdeal):
         nadir = self._started("nadir", losses, labelled)
         if self.training:
             self.nadir = nadir
-        ratio = losses / nadir.where(labelled, 1)
-        return labelled.sum(-1) * merit.smooth_max(ratio.log(), tau=self.mu, labelled=labelled)
+        d = _LOG.difference(losses, nadir.where(labelled, 1))
+        return labelled.sum(-1) * merit.smooth_max(d, tau=self.mu, labelled=labelled)
 
     def end_epoch(self) -> None:
         if self.normalize:
