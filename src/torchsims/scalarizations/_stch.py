@@ -91,6 +91,6 @@ class STCH(FromIdeal):
         return labelled.sum(-1) * merit.smooth_max(d, tau=self.mu, labelled=labelled)
 
     def end_epoch(self) -> None:
-        if self.normalize:
-            mean = self.epoch_mean.close()  # after the warm-up there is none, and the nadir stays
+        if self.normalize and self.epoch_mean.closed < self.warmup_epochs:
+            mean = self.epoch_mean.close()
             self.nadir = mean.where(~mean.isnan(), self._recall("nadir", mean))
