@@ -63,6 +63,7 @@ CASES = [
     Case("STCH", lambda tasks: STCH(0.7, weights=pick(WEIGHTS, tasks), ideal=pick(IDEAL, tasks)), "-weighted"),
     Case("STCH", lambda tasks: STCH(0.7, normalize=True, warmup_epochs=2), "-normalized"),
     Case("STCH", lambda tasks: STCH(0.7, normalize=True, warmup_epochs=9), "-warmup"),
+    Case("STCH", lambda tasks: STCH(0.7, normalize=True, warmup_epochs=0), "-at-once"),
     Case("Chebyshev", lambda tasks: Chebyshev()),
     Case("Chebyshev", lambda tasks: Chebyshev(pick(WEIGHTS, tasks), pick(IDEAL, tasks)), "-weighted"),
     Case("FAMO", lambda tasks: FAMO(gamma=0.01, lr=0.3)),

@@ -77,6 +77,26 @@ def test_divisors_are_positive_and_detached(make: Callable[[], Normalizer]) -> N
 
 
 @every_case
+def test_unlabelled_entries_are_ignored(make: Callable[[], Normalizer]) -> None:
+    labelled = torch.tensor([True, False, True])
+    one, two = make(), make()
+    for losses in (history(), history(seed=1)):
+        known = labelled.expand_as(losses)
+        assert torch.equal(
+            train(one, losses.where(labelled, torch.nan), known), train(two, losses.where(labelled, 1e6), known)
+        )
+    assert_same_state(state(one), state(two))
+
+
+@every_case
+def test_statistics_follow_the_losses(make: Callable[[], Normalizer]) -> None:
+    normalizer = make()
+    train(normalizer, history())
+    assert train(normalizer, history().float()).dtype == torch.float32
+    assert train(normalizer, history().to("meta")).device.type == "meta"
+
+
+@every_case
 def test_resumed_is_uninterrupted(make: Callable[[], Normalizer]) -> None:
     losses = history(steps=12)
     straight, resumed = make(), make()

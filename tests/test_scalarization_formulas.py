@@ -75,11 +75,11 @@ def stch_weighted(past: Sequence[Step], observed: Sequence[Step], now: Step) -> 
     return lse([WEIGHTS[i] * (now[i] - IDEAL[i]) for i in now], 0.7)
 
 
-def stch_normalized(past: Sequence[Step], observed: Sequence[Step], now: Step) -> float:
+def stch_normalized(past: Sequence[Step], now: Step, epochs: int) -> float:
     d = []
     for i in now:
-        warmup = [mean for e, mean in epoch_means(past, i) if e < 2]
-        later = [step[i] for step in [*past[2 * STEPS_PER_EPOCH :], now] if i in step]
+        warmup = [mean for e, mean in epoch_means(past, i) if e < epochs]
+        later = [step[i] for step in [*past[epochs * STEPS_PER_EPOCH :], now] if i in step]
         d.append(math.log(now[i] / (warmup[-1] if warmup else later[0])))
     return len(now) * lse(d, 0.7)
 
@@ -120,7 +120,8 @@ TWINS: dict[str, Twin] = {
     "GLS": lambda past, observed, now: math.prod(now.values()) ** (1 / len(now)),
     "STCH": stch,
     "STCH-weighted": stch_weighted,
-    "STCH-normalized": stch_normalized,
+    "STCH-normalized": lambda past, observed, now: stch_normalized(past, now, 2),
+    "STCH-at-once": lambda past, observed, now: stch_normalized(past, now, 0),
     "STCH-warmup": lambda past, observed, now: sum(math.log(loss) for loss in now.values()),
     "Chebyshev": lambda past, observed, now: max(now.values()) / len(now),
     "Chebyshev-weighted": lambda past, observed, now: max(WEIGHTS[i] * (now[i] - IDEAL[i]) for i in now),

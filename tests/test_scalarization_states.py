@@ -132,5 +132,13 @@ def test_observation_without_a_step_is_refused() -> None:
         FAMO().observe(NOW)
 
 
+def test_observation_of_a_task_that_the_step_lacked_is_ignored() -> None:
+    method = FAMO()
+    method(NOW, torch.tensor([True, False, True]))
+    method.observe(NOW / torch.tensor([2.0, 4.0, 8.0]))
+    assert method.w[1] == 0
+    assert method.w[0] == -method.w[2] > 0
+
+
 def test_method_without_statistics_has_an_empty_state() -> None:
     assert EW().state_dict() == {}

@@ -3,7 +3,20 @@
 import pytest
 import torch
 
-from scalarization_cases import CASES, METHODS, NOW, TASKS, Case, every_case, gradient, history, train, trained
+from scalarization_cases import (
+    CASES,
+    METHODS,
+    NOW,
+    TASKS,
+    Case,
+    assert_same_state,
+    every_case,
+    gradient,
+    history,
+    state,
+    train,
+    trained,
+)
 from torchsims import scalarizations
 from torchsims.scalarizations import FAMO, RLW, STCH, UW, Chebyshev, Scalarization
 
@@ -71,12 +84,23 @@ def test_unlabelled_is_absent(case: Case, placeholder: float) -> None:
 
 
 @every_case
+@pytest.mark.parametrize("placeholder", [1e-3, 1e6])
+def test_objective_of_a_stepper_ignores_the_entries_of_unlabelled_tasks(case: Case, placeholder: float) -> None:
+    one, two = trained(case), trained(case)
+    labelled = torch.tensor([True, False, True])
+    for losses in history(seed=1):
+        expected = one.objective(losses.where(labelled, 1), labelled)
+        assert torch.equal(two.objective(losses.where(labelled, placeholder), labelled), expected)
+    assert_same_state(state(one), state(two))
+
+
+@every_case
 @pytest.mark.parametrize("found", [torch.bfloat16, torch.float32, torch.float64])
 def test_precision_is_kept_and_single_at_least(case: Case, found: torch.dtype) -> None:
     expected = torch.promote_types(found, torch.float32)
     method = case.make(TASKS)
     assert train(method, history().to(found)).dtype == expected
-    assert {buffer.dtype for buffer in method.buffers()} <= {expected}
+    assert {buffer.dtype for buffer in method.buffers() if buffer.numel()} <= {expected}
 
 
 @every_case
@@ -89,6 +113,14 @@ def test_step_never_waits_for_the_device(case: Case) -> None:
         method.observe(losses, losses > 0)
         method.end_epoch()
     assert (objective.shape, objective.device.type) == ((4,), "meta")
+
+
+@every_case
+def test_statistics_follow_the_losses(case: Case) -> None:
+    method = trained(case)
+    assert train(method, history().float()).dtype == torch.float32
+    if not list(method.parameters()):  # which the user moves
+        assert train(method, history().to("meta")).device.type == "meta"
 
 
 @every_case
