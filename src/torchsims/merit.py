@@ -54,7 +54,7 @@ def smooth_max(
     if _is_zero(augment):
         return smooth
     counted = values if labelled is None else values.where(labelled, 0)
-    m = values.shape[-1] if labelled is None else labelled.sum(-1)
+    m = values.shape[-1] if labelled is None else labelled.sum(-1, dtype=values.dtype)
     return (smooth + augment * counted.sum(-1)) / (1 + augment * m)
 
 

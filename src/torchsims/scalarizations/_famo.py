@@ -5,9 +5,11 @@ import torch
 from torch import Tensor
 
 from torchsims.scalarizations._base import Scalarization
+from torchsims.transforms import Log
 
 # Adam's usual constants; epsilon only matters once all tasks improve alike to eight digits.
 _BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-8
+_LOG = Log()  # forms ratios before logarithms
 
 
 @final
@@ -71,7 +73,7 @@ class FAMO(Scalarization):
         labelled = labelled & ~before.isnan()
         w = self._recall("w", after, 0.0)
         z = _softmax(w, labelled)
-        delta = (before / after.detach()).log().where(labelled, 0)
+        delta = _LOG.difference(before, after.detach()).where(labelled, 0)
         gradient = z * (delta - (z * delta).sum(-1, keepdim=True)) + self.gamma * w
         self._adam(w, gradient, labelled)
 

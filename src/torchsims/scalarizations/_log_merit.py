@@ -4,6 +4,9 @@ from torch import Tensor
 
 from torchsims import merit
 from torchsims.scalarizations._base import Scalarization
+from torchsims.transforms import Log
+
+_LOG = Log()  # forms ratios before logarithms
 
 
 @final
@@ -48,7 +51,7 @@ class LogMerit(Scalarization):
 
     def objective(self, losses: Tensor, labelled: Tensor) -> Tensor:
         reference = self._started("reference", losses, labelled)
-        d = (losses / reference.where(labelled, 1)).log()
+        d = _LOG.difference(losses, reference.where(labelled, 1))
         if self.training:
             step = ((1 - self.decay) * d.detach()).exp()
             self.reference = (reference * step).where(labelled, reference)

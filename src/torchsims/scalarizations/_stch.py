@@ -5,6 +5,9 @@ from torch import Tensor
 from torchsims import merit
 from torchsims._statistics import EpochMean
 from torchsims.scalarizations._ideal import FromIdeal, PerTask
+from torchsims.transforms import Log
+
+_LOG = Log()  # forms ratios before logarithms
 
 
 @final
@@ -84,10 +87,10 @@ class STCH(FromIdeal):
         nadir = self._started("nadir", losses, labelled)
         if self.training:
             self.nadir = nadir
-        ratio = losses / nadir.where(labelled, 1)
-        return labelled.sum(-1) * merit.smooth_max(ratio.log(), tau=self.mu, labelled=labelled)
+        d = _LOG.difference(losses, nadir.where(labelled, 1))
+        return labelled.sum(-1) * merit.smooth_max(d, tau=self.mu, labelled=labelled)
 
     def end_epoch(self) -> None:
-        if self.normalize:
-            mean = self.epoch_mean.close()  # after the warm-up there is none, and the nadir stays
+        if self.normalize and self.epoch_mean.closed < self.warmup_epochs:
+            mean = self.epoch_mean.close()
             self.nadir = mean.where(~mean.isnan(), self._recall("nadir", mean))

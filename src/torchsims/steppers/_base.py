@@ -1,0 +1,259 @@
+"""What all steppers share: the transaction around a step."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.amp.grad_scaler import GradScaler, OptState
+from torch.optim import Optimizer
+
+from torchsims._statistics import WithStatistics
+from torchsims.normalizers import Normalizer
+from torchsims.steppers._copies import Noise, clones, overwrite
+from torchsims.steppers._distributed import Ranks
+from torchsims.steppers._gradients import clip
+from torchsims.steppers._passes import Batch, Pass, Tasks
+from torchsims.steppers._reports import Report
+from torchsims.steppers._whole_batch import WholeBatch, reduce
+
+__all__ = ["OptimizerFactory", "Stepper"]
+
+OptimizerFactory: TypeAlias = Callable[[list[tuple[str, nn.Parameter]]], Optimizer]
+"""What makes an optimizer of named parameters, such as ``partial(Adam, lr=1e-3)``."""
+
+R = TypeVar("R", bound=Report)
+
+
+class Stepper(ABC, Generic[R]):
+    """A training step in two halves, :meth:`backward` and :meth:`update`, that happens as a whole or not at all."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        normalize: Normalizer | None,
+        lower_bounds: Mapping[str, float] | None,
+        process_group: Any,
+        tasks: Sequence[str] | None = None,
+    ) -> None:
+        self.model = model
+        self.normalizer = normalize
+        self._lower_bounds = dict(lower_bounds or {})
+        trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        if not trainable:
+            raise ValueError("The model should have trainable parameters. Found none that requires a gradient.")
+        self._ranks = Ranks(model, process_group)
+        self._names = [self._plain_name(name) for name in trainable]
+        self._theta = list(trainable.values())
+        self._frozen = [p for p in model.parameters() if not p.requires_grad]
+        self._accelerators = sorted({p.device for p in model.parameters() if p.device.type != "cpu"}, key=str)
+        self._tasks = Tasks(expected=None if tasks is None else tuple(tasks))
+        self._pending: R | None = None
+        self._reversals: list[Callable[[], None]] = []
+        self._undo: Callable[[], None] = _nothing
+        self._lent = False
+
+    def step(self, task_losses: Callable[..., Any], *micro_batches: Any, scaler: GradScaler | None = None) -> R:
+        """Take one step: :meth:`backward`, then :meth:`update`.
+
+        Args:
+            task_losses: the closure; called as ``task_losses(model, micro_batch)``, it returns the losses.
+            *micro_batches: the batch, in one or several parts; the step is the same however it is split. Without any,
+                the closure is called as ``task_losses(model)``.
+            scaler: a gradient scaler; all copies step or none. Call ``scaler.update()`` after the step as in any loop;
+                if the loop does not, the next step does.
+        """
+        report = self.backward(task_losses, *micro_batches, scaler=scaler)
+        self.update()
+        return report
+
+    def backward(self, task_losses: Callable[..., Any], *micro_batches: Any, scaler: GradScaler | None = None) -> R:
+        """Compute the gradients of a step and leave them, unscaled, in ``.grad``; arguments as in :meth:`step`.
+
+        If anything fails, on any rank, an error is raised and all is as before: parameters, buffers, statistics,
+        optimizers and random generators. Gradients that were not used by :meth:`update` are dropped.
+        """
+        self._check_ready()
+        self._reverse()
+        if scaler is not None and not scaler.is_enabled():
+            scaler = None
+        if scaler is not None:
+            self._refresh(scaler)
+        batch = Batch(
+            closure=task_losses,
+            micro_batches=tuple((micro_batch,) for micro_batch in micro_batches) or ((),),
+            tasks=self._tasks,
+            ranks=self._ranks,
+            noise=Noise(self._accelerators),
+            scale=(lambda objective: objective) if scaler is None else scaler.scale,
+        )
+        with self._transaction(batch):
+            self._drop_gradients()
+            report = self._gradients(batch, scaler)
+            if report.skipped is not None:
+                self._undo()
+        self._pending = report
+        return report
+
+    def update(self) -> None:
+        """Apply the gradients that :meth:`backward` left, unless it reported that the step is skipped."""
+        report, self._pending = self._pending, None
+        if report is None:
+            raise RuntimeError("Call `backward` before every `update`.")
+        if report.skipped is None:
+            try:
+                self._apply()
+            except BaseException:
+                self._undo()
+                raise
+            torch.clear_autocast_cache()  # it may hold casts of the old parameters
+        self._reversals, self._undo = [], _nothing
+
+    def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> Tensor:
+        """Clip the gradients between :meth:`backward` and :meth:`update`, every copy's by its own norm.
+
+        Returns:
+            The norm of the model's gradients before clipping.
+        """
+        norm, *_ = [clip(optimizer, max_norm, norm_type) for optimizer in self._optimizers()]
+        return norm
+
+    def end_epoch(self) -> None:
+        """Close an epoch, for methods and normalizers that look at epochs."""
+        for module in self._statistics():
+            module.end_epoch()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that a run needs to go on, except the model itself and the global random generators.
+
+        It can be saved with `torch.save` and loaded with ``weights_only=True``.
+        """
+        tasks = {"names": list(self._tasks.names), "named": self._tasks.named}
+        return {"method": type(self).__name__, "tasks": tasks, **self._state()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Load what :meth:`state_dict` returned; if it does not fit, nothing changes."""
+        if state.get("method") != type(self).__name__:
+            raise ValueError(
+                f"The state should be one of `{type(self).__name__}`. Found one of `{state.get('method', 'unknown')}`."
+            )
+        before = deepcopy(self.state_dict())
+        if before.keys() != state.keys():
+            raise ValueError(f"The state should have the entries {sorted(before)}. Found {sorted(state)}.")
+        self._reverse()
+        try:
+            self._load(state)
+        except BaseException:
+            self._load(before)
+            raise
+
+    # What a method defines.
+
+    @abstractmethod
+    def _gradients(self, batch: Batch, scaler: GradScaler | None) -> R:
+        """Compute the gradients and check them."""
+
+    @abstractmethod
+    def _apply(self) -> None:
+        """Let the optimizers step."""
+
+    @abstractmethod
+    def _optimizers(self) -> list[Optimizer]:
+        """Return the optimizers, the model's first."""
+
+    def _buffers(self) -> list[Tensor]:
+        """Return the buffers of all copies."""
+        return list(self.model.buffers())
+
+    def _statistics(self) -> list[WithStatistics]:
+        """Return the modules that keep statistics."""
+        return [] if self.normalizer is None else [self.normalizer]
+
+    def _state(self) -> dict[str, Any]:
+        return {} if self.normalizer is None else {"normalizer": self.normalizer.state_dict()}
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        tasks = state["tasks"]
+        self._tasks = Tasks(tuple(tasks["names"]), tasks["named"], self._tasks.expected)
+        if self.normalizer is not None:
+            self.normalizer.load_state_dict(state["normalizer"])
+
+    # What methods use.
+
+    def _whole_batch(self, *passes: Pass, unit: Tensor | float | None = None) -> list[WholeBatch]:
+        """Return the losses of the batch over all micro-batches and ranks, for each pass, in a unit if one is known."""
+        self._tasks.agree(self._ranks)
+        return reduce(passes, self._ranks, self._tasks, self._lower_bounds, self.normalizer, unit)
+
+    def _plain_name(self, name: str) -> str:
+        """Return a name without what wrappers and compilers put into it, so that states fit with and without them."""
+        return name.replace("_orig_mod.", "").removeprefix(self._ranks.prefix)
+
+    @contextmanager
+    def _transaction(self, batch: Batch) -> Iterator[None]:
+        """Prepare to make it as if the body had not run, and do so if it raises."""
+        buffers = self._buffers()
+        values = clones(buffers)
+        tasks = replace(self._tasks)
+        self._reversals = [_reload(module) for module in self._statistics()]
+
+        def undo() -> None:
+            overwrite(buffers, values)
+            batch.noise.replay()
+            self._tasks = tasks
+            self._reverse()
+            self._drop_gradients()
+
+        self._undo = undo
+        self._ranks.broadcast(buffers)
+        try:
+            yield
+        except BaseException:
+            undo()
+            raise
+
+    def _reverse(self) -> None:
+        """Take back what a backward pass without an update has changed in the method itself."""
+        for reversal in reversed(self._reversals):
+            reversal()
+        self._reversals, self._undo = [], _nothing
+        self._pending = None
+
+    def _drop_gradients(self) -> None:
+        for optimizer in self._optimizers():
+            optimizer.zero_grad(set_to_none=True)
+        for p in self._theta:
+            p.grad = None
+
+    def _check_ready(self) -> None:
+        if self._lent:
+            raise RuntimeError("No step can be taken inside `with method.challenger()` or `method.random_iterate()`.")
+        if any(p.requires_grad for p in self._frozen) or not all(p.requires_grad for p in self._theta):
+            raise ValueError(
+                "The trainable parameters should be those of the construction. "
+                "Found some frozen or unfrozen since: make a new method for them."
+            )
+
+    def _refresh(self, scaler: GradScaler) -> None:
+        """Let the scaler adapt, if the loop has not called its `update` since the last step."""
+        states = scaler._per_optimizer_states
+        if any(states[id(o)]["stage"] is not OptState.READY for o in self._optimizers() if id(o) in states):
+            scaler.update()
+
+
+def _reload(module: WithStatistics) -> Callable[[], None]:
+    state = deepcopy(module.state_dict())
+
+    def reload() -> None:
+        module.load_state_dict(state)
+
+    return reload
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,147 @@
+"""The second point: where the challenger's values live, and how a module comes to hold them.
+
+Values are exchanged in place with `copy_`, so that optimizers, hooks, compiled graphs and wrappers keep their tensors.
+Frozen parameters are shared by both points and never copied.
+"""
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+from torchsims.steppers._distributed import Ranks
+
+__all__ = ["Challenger", "JointChallenger", "Noise", "SequentialChallenger", "clones", "overwrite"]
+
+
+def clones(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Return the values of the tensors."""
+    return [tensor.detach().clone() for tensor in tensors]
+
+
+@torch.no_grad()
+def overwrite(tensors: Sequence[Tensor], values: Sequence[Tensor]) -> None:
+    """Put the values back."""
+    for tensor, value in zip(tensors, values, strict=True):
+        tensor.copy_(value)
+
+
+@torch.no_grad()
+def _exchange(first: Sequence[Tensor], second: Sequence[Tensor]) -> None:
+    for a, b in zip(first, second, strict=True):
+        value = a.clone()
+        a.copy_(b)
+        b.copy_(value)
+
+
+@final
+class Noise:
+    """The state of the random generators that a forward pass draws from, so that it can be replayed."""
+
+    def __init__(self, devices: Sequence[torch.device]) -> None:
+        self._cpu = torch.get_rng_state()
+        self._others = [(device, torch.get_device_module(device).get_rng_state(device)) for device in devices]
+
+    def replay(self) -> None:
+        """Go back to the captured state."""
+        torch.set_rng_state(self._cpu)
+        for device, state in self._others:
+            torch.get_device_module(device).set_rng_state(state, device)
+
+
+class Challenger(ABC):
+    r"""The challenger :math:`\theta'`: its trainable parameters and its buffers.
+
+    Attributes:
+        parameters: the trainable parameters, in the order of the model's.
+        buffers: the buffers, in the order of the model's.
+    """
+
+    parameters: list[nn.Parameter]
+    buffers: list[Tensor]
+
+    def __init__(self, model: nn.Module, theta: Sequence[nn.Parameter], ranks: Ranks) -> None:
+        self._model = model
+        self._theta = list(theta)
+        self._ranks = ranks
+
+    @contextmanager
+    def in_model(self) -> Iterator[nn.Module]:
+        """Let the model hold the challenger's values, and the challenger the model's."""
+        buffers = list(self._model.buffers())
+        self._swap(buffers)
+        try:
+            yield self._model
+        finally:
+            self._swap(buffers)
+
+    @abstractmethod
+    def module(self) -> AbstractContextManager[nn.Module]:
+        """Provide a module that holds the challenger's values."""
+
+    @abstractmethod
+    def collect_gradients(self) -> None:
+        """Move the gradients of the module's backward pass to the challenger's parameters."""
+
+    @torch.no_grad()
+    def perturb(self, distance: float, seed: int) -> None:
+        """Move every coordinate by ``distance``, up or down as a seeded coin falls; the same on every rank."""
+        generator = torch.Generator().manual_seed(seed)
+        for parameter in self.parameters:
+            coins = torch.randint(2, parameter.shape, generator=generator)
+            signs = (2 * coins - 1).to(device=parameter.device, dtype=parameter.dtype)
+            parameter.add_(self._ranks.shard_like(signs, parameter), alpha=distance)
+
+    def _swap(self, buffers: Sequence[Tensor]) -> None:
+        self._ranks.settle()
+        _exchange([*self._theta, *buffers], [*self.parameters, *self.buffers])
+        torch.clear_autocast_cache()  # it may hold casts of the values that were exchanged
+
+
+@final
+class SequentialChallenger(Challenger):
+    """A challenger that borrows the model: one module, one graph at a time."""
+
+    def __init__(self, model: nn.Module, theta: Sequence[nn.Parameter], ranks: Ranks) -> None:
+        super().__init__(model, theta, ranks)
+        self.parameters = [nn.Parameter(value) for value in clones(theta)]
+        self.buffers = clones(list(model.buffers()))
+
+    def module(self) -> AbstractContextManager[nn.Module]:
+        return self.in_model()
+
+    def collect_gradients(self) -> None:
+        for mine, p in zip(self.parameters, self._theta, strict=True):
+            keep = p.grad is None or not self._ranks.views_buckets
+            mine.grad = p.grad if keep or p.grad is None else p.grad.clone()
+            p.grad = None
+
+
+@final
+class JointChallenger(Challenger):
+    """A challenger with a module of its own, so that both graphs can be alive."""
+
+    def __init__(self, model: nn.Module, theta: Sequence[nn.Parameter], ranks: Ranks) -> None:
+        super().__init__(model, theta, ranks)
+        frozen = {id(p): p for p in model.parameters() if not p.requires_grad}
+        self._twin = copy.deepcopy(model, memo=dict(frozen))
+        self._twin.zero_grad(set_to_none=True)
+        self.parameters = [p for p in self._twin.parameters() if p.requires_grad]
+        self.buffers = list(self._twin.buffers())
+
+    @contextmanager
+    def module(self) -> Iterator[nn.Module]:
+        for twin, original in zip(self._twin.modules(), self._model.modules(), strict=True):
+            twin.training = original.training
+        yield self._twin
+
+    def collect_gradients(self) -> None:
+        if any(p.grad is not None for p in self._theta):
+            raise ValueError(
+                "The closure should compute the losses with the model it is given. "
+                "Found gradients in another copy of the model."
+            )

@@ -1,0 +1,217 @@
+"""The processes that share one batch. The only importer of `torch.distributed`."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import groupby
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+__all__ = ["Ranks"]
+
+_BUCKET = 25 * 2**20  # bytes a collective carries at once, as in DistributedDataParallel
+
+
+class Ranks:
+    """The ranks that train one model on the parts of one batch; one rank if `torch.distributed` is not in use.
+
+    Args:
+        model: a plain module, one inside `DistributedDataParallel`, or one sharded with `fully_shard`.
+        process_group: the ranks that share the batch; those of the wrapper, or else all of them, by default.
+    """
+
+    def __init__(self, model: nn.Module, process_group: Any = None) -> None:
+        self.size = 1
+        self.device = next(model.parameters()).device
+        self._ddp: Any = None
+        self._shards: list[Any] = []
+        self._group = process_group
+        if not (dist.is_available() and dist.is_initialized()):
+            if process_group is not None:
+                raise ValueError("Parameter `process_group` needs `torch.distributed.init_process_group` first.")
+            return
+        from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
+        from torch.nn.parallel import DistributedDataParallel
+
+        modules = list(model.modules())
+        if any(isinstance(module, FullyShardedDataParallel) for module in modules):
+            raise ValueError("`FullyShardedDataParallel` flattens the parameters. Shard with `fully_shard` instead.")
+        self._ddp = next((module for module in modules if isinstance(module, DistributedDataParallel)), None)
+        self._shards = [module for module in modules if isinstance(module, FSDPModule)]
+        if self._group is None:
+            self._group = self._group_of(model)
+        self.size = dist.get_world_size(self._group)
+
+    @property
+    def wrapped(self) -> bool:
+        """Whether a wrapper averages the gradients over the ranks."""
+        return self._ddp is not None or bool(self._shards)
+
+    @property
+    def sharded(self) -> bool:
+        """Whether each rank holds a part of every parameter."""
+        return bool(self._shards)
+
+    @property
+    def views_buckets(self) -> bool:
+        """Whether gradients are views of buffers that the next backward pass overwrites."""
+        return self._ddp is not None and bool(self._ddp.gradient_as_bucket_view)
+
+    @property
+    def prefix(self) -> str:
+        """What the wrapper puts before the name of every parameter."""
+        return "" if self._ddp is None else "module."
+
+    def sum(self, tensor: Tensor) -> Tensor:
+        """Return the sum over the ranks."""
+        if self.size > 1:
+            dist.all_reduce(tensor, group=self._group)
+        return tensor
+
+    def all(self, flag: Tensor) -> Tensor:
+        """Return whether ``flag`` is true on every rank."""
+        if self.size > 1:
+            flag = flag.to(torch.int32)
+            dist.all_reduce(flag, dist.ReduceOp.MIN, group=self._group)
+        return flag.bool()
+
+    def gather(self, value: Any) -> list[Any]:
+        """Return ``value`` of every rank, in order of rank."""
+        if self.size == 1:
+            return [value]
+        values: list[Any] = [None] * self.size
+        dist.all_gather_object(values, value, group=self._group)
+        return values
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Raise on every rank if the body raises on any, so that none waits for a rank that has given up."""
+        if self.size == 1:
+            yield
+            return
+        error: Exception | None = None
+        try:
+            yield
+        except Exception as caught:  # raised again below, on every rank
+            error = caught
+        if not self.all(torch.tensor(error is None, device=self.device)).item():
+            messages = self.gather(None if error is None else f"{type(error).__name__}: {error}")
+            if error is not None:
+                raise error
+            rank, message = next((rank, message) for rank, message in enumerate(messages) if message)
+            raise RuntimeError(f"No step was taken because rank {rank} failed with {message}")
+
+    @contextmanager
+    def forward(self, module: nn.Module) -> Iterator[None]:
+        """Run the closure without collectives in the forward pass, and check that it goes through the wrapper.
+
+        `DistributedDataParallel` broadcasts the buffers in its forward pass, which would pair up wrongly with the
+        collectives of a rank whose closure raised before; :meth:`broadcast` has done it already.
+        """
+        if self._ddp is None:
+            yield
+            return
+        calls: list[bool] = []
+        watch = module is self._ddp  # a hook inside a compiled module would recompile it
+        handle = self._ddp.register_forward_pre_hook(lambda *_: calls.append(True)) if watch else None
+        broadcast, self._ddp.broadcast_buffers = self._ddp.broadcast_buffers, False
+        try:
+            yield
+        finally:
+            self._ddp.broadcast_buffers = broadcast
+            if handle is not None:
+                handle.remove()
+        if watch and not calls:
+            raise ValueError(
+                "The closure should call the model it is given. "
+                "Found no call: gradients that bypass `DistributedDataParallel` would not be reduced."
+            )
+
+    def broadcast(self, buffers: Sequence[Tensor]) -> None:
+        """Give every rank the buffers of the first one, where the wrapper is asked to."""
+        if self.size == 1 or self._ddp is None or not self._ddp.broadcast_buffers:
+            return
+        source = dist.get_global_rank(self._group, 0) if self._group is not None else 0
+        for bucket, flat in _buckets(buffers):
+            dist.broadcast(flat, source, group=self._group)
+            _unflatten(flat, bucket)
+
+    def accumulation(self, last: bool) -> AbstractContextManager[Any]:
+        """Leave the reduction of the gradients to the last micro-batch."""
+        if self._ddp is None or last:
+            return nullcontext()
+        return self._ddp.no_sync()  # type: ignore[no-any-return]
+
+    def reduce_gradients(self, parameters: Sequence[Tensor]) -> None:
+        """Sum the gradients over the ranks, where no wrapper does.
+
+        A parameter has a gradient afterwards if it had one on any rank.
+        """
+        if self.size == 1 or self.wrapped:
+            return
+        present = torch.tensor([float(p.grad is not None) for p in parameters], device=self.device)
+        self.sum(present)
+        used = [p for p, n in zip(parameters, present.tolist(), strict=True) if n]
+        for p in used:
+            if p.grad is None:
+                p.grad = torch.zeros_like(p)
+        for bucket, flat in _buckets([p.grad for p in used if p.grad is not None]):
+            dist.all_reduce(flat, group=self._group)
+            _unflatten(flat, bucket)
+
+    def settle(self) -> None:
+        """Make sharded modules read their parameters again, because their values are about to change."""
+        for module in self._shards:
+            module.reshard()
+
+    def shard_like(self, tensor: Tensor, parameter: Tensor) -> Tensor:
+        """Return this rank's part of a tensor that is the same on all ranks, split like ``parameter``."""
+        if not self._shards:
+            return tensor
+        from torch.distributed.tensor import DTensor, distribute_tensor
+
+        if not isinstance(parameter, DTensor):
+            return tensor
+        return distribute_tensor(tensor, parameter.device_mesh, parameter.placements)
+
+    def local(self, tensor: Tensor) -> Tensor:
+        """Return the part of a tensor that this rank holds, as an ordinary dense tensor."""
+        if self._shards and hasattr(tensor, "to_local"):
+            tensor = tensor.to_local()
+        return tensor.coalesce().values() if tensor.is_sparse else tensor
+
+    def _group_of(self, model: nn.Module) -> Any:
+        if self._ddp is not None:
+            return self._ddp.process_group
+        meshes = {p.device_mesh for p in model.parameters() if hasattr(p, "device_mesh")}
+        mesh = meshes.pop() if len(meshes) == 1 else None
+        return mesh.get_group() if mesh is not None and mesh.ndim == 1 else None
+
+
+def _buckets(tensors: Iterable[Tensor]) -> Iterator[tuple[list[Tensor], Tensor]]:
+    """Yield groups of tensors of one kind with their values in one flat tensor each."""
+    for _, group in groupby(sorted(tensors, key=_kind), key=_kind):
+        bucket: list[Tensor] = []
+        size = 0
+        for tensor in group:
+            bucket.append(tensor)
+            size += tensor.numel() * tensor.element_size()
+            if size >= _BUCKET:
+                yield bucket, torch.cat([t.detach().reshape(-1) for t in bucket])
+                bucket, size = [], 0
+        if bucket:
+            yield bucket, torch.cat([t.detach().reshape(-1) for t in bucket])
+
+
+def _kind(tensor: Tensor) -> tuple[str, str]:
+    return str(tensor.dtype), str(tensor.device)
+
+
+@torch.no_grad()
+def _unflatten(flat: Tensor, tensors: Sequence[Tensor]) -> None:
+    start = 0
+    for tensor in tensors:
+        tensor.copy_(flat[start : start + tensor.numel()].view_as(tensor))
+        start += tensor.numel()

@@ -1,0 +1,95 @@
+"""What happens to gradients between the backward pass and the optimizer."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import NoReturn
+
+import torch
+from torch import Tensor, nn
+from torch.amp.grad_scaler import GradScaler
+from torch.optim import Optimizer
+
+from torchsims.steppers._distributed import Ranks
+from torchsims.steppers._passes import Batch
+
+__all__ = ["add_proximal", "clip", "finish", "finite", "refuse", "squared_distance"]
+
+
+def finish(optimizer: Optimizer, parameters: Sequence[nn.Parameter], ranks: Ranks, scaler: GradScaler | None) -> None:
+    """Reduce the gradients over the ranks where no wrapper does, and unscale them."""
+    ranks.reduce_gradients(parameters)
+    if all(p.grad is None for p in parameters):
+        raise ValueError(
+            "The closure should compute the losses with the model it is given. "
+            "Found no gradient in any of its parameters."
+        )
+    if scaler is not None:
+        scaler.unscale_(optimizer)
+
+
+def finite(optimizer: Optimizer, ranks: Ranks) -> Tensor:
+    """Return whether all gradients are finite on all ranks."""
+    gradients = [ranks.local(p.grad) for p in _parameters(optimizer) if p.grad is not None]
+    largest = torch._foreach_norm([g for g in gradients if g.numel()], float("inf"))
+    return ranks.all(torch.stack([norm.to(ranks.device) for norm in largest]).isfinite().all())
+
+
+@torch.no_grad()
+def add_proximal(theta: Sequence[nn.Parameter], challenger: Sequence[nn.Parameter], prox: float, target: int) -> None:
+    r"""Add the gradient of the proximal term to :math:`\theta` (target 0) or :math:`\theta'` (target 1).
+
+    :math:`\theta` descends on :math:`-h` and :math:`\theta'` on :math:`h`, so that both gradients lose
+    :math:`\lambda (\theta - \theta')`.
+    """
+    for pair in zip(theta, challenger, strict=True):
+        difference = pair[0] - pair[1]
+        p = pair[target]
+        p.grad = -prox * difference if p.grad is None else p.grad.sub_(difference, alpha=prox)
+
+
+@torch.no_grad()
+def squared_distance(theta: Sequence[nn.Parameter], challenger: Sequence[nn.Parameter], ranks: Ranks) -> Tensor:
+    r"""Return :math:`\lVert \theta - \theta' \rVert^2` over all trainable parameters."""
+    parts = [ranks.local(p - q).square().sum().to(ranks.device) for p, q in zip(theta, challenger, strict=True)]
+    total = torch.stack(parts).sum()
+    return ranks.sum(total) if ranks.sharded else total
+
+
+def clip(optimizer: Optimizer, max_norm: float, norm_type: float) -> Tensor:
+    """Clip the gradients of one optimizer and return their norm before."""
+    return nn.utils.clip_grad_norm_(_parameters(optimizer), max_norm, norm_type)
+
+
+def refuse(batch: Batch, provide: AbstractContextManager[nn.Module], losses: dict[str, float]) -> NoReturn:
+    """Raise an error that names the task whose gradients are not finite, found by one backward pass a task."""
+    found: dict[str, str] = {}
+    with provide as module, batch.ranks.together():
+        if not batch.ranks.sharded:  # a sharded module allows one backward pass a forward pass
+            found = _culprits(batch, module)
+    for each in batch.ranks.gather(found):
+        for task, parameter in each.items():
+            raise ValueError(
+                f"The gradients of task `{task}` should be finite. "
+                f"Found some that are not in parameter `{parameter}`, at a loss of {losses[task]}."
+            )
+    raise ValueError(f"The gradients of the tasks {list(losses)} should be finite. Found a sum that is not.")
+
+
+def _culprits(batch: Batch, module: nn.Module) -> dict[str, str]:
+    """Return the tasks with a gradient that is not finite, and the parameter it belongs to."""
+    names, parameters = zip(*[(n, p) for n, p in module.named_parameters() if p.requires_grad], strict=True)
+    found: dict[str, str] = {}
+    batch.noise.replay()
+    for micro_batch in batch.micro_batches:
+        with batch.ranks.accumulation(last=False), torch.enable_grad():
+            total = batch.read(module, micro_batch).total
+            for index, task in enumerate(batch.tasks.names):
+                gradients = torch.autograd.grad(total[index], parameters, retain_graph=True, allow_unused=True)
+                for name, g in zip(names, gradients, strict=True):
+                    if g is not None and not g.isfinite().all():
+                        found.setdefault(task, name)
+    return found
+
+
+def _parameters(optimizer: Optimizer) -> list[nn.Parameter]:
+    return [p for group in optimizer.param_groups for p in group["params"]]

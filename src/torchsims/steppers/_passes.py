@@ -1,0 +1,196 @@
+"""Forward and backward passes of one copy over the micro-batches of one step."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+
+from torchsims.losses import Reading, read
+from torchsims.steppers._copies import Noise, clones, overwrite
+from torchsims.steppers._distributed import Ranks
+
+__all__ = ["Batch", "Pass", "Tasks"]
+
+
+@final
+@dataclass
+class Tasks:
+    """The tasks of a run, fixed by the first step.
+
+    Attributes:
+        names: the tasks in the order of every tensor of losses; empty before the first step.
+        named: whether the closure names its tasks.
+        expected: the tasks that the method was made for, in its order, if it was.
+    """
+
+    names: tuple[str, ...] = ()
+    named: bool = False
+    expected: tuple[str, ...] | None = None
+    _agreed: bool = False
+
+    def order(self, reading: Reading) -> list[int] | None:
+        """Return where each task stands in ``reading``, or ``None`` if it stands where it should."""
+        if not self.names:
+            self._fix(reading)
+        if self.named != reading.named or (self.named and set(self.names) != set(reading.names)):
+            raise ValueError(
+                f"The closure should return the tasks {list(self.names)} in every call. Found {list(reading.names)}."
+            )
+        if len(self.names) != len(reading.names):
+            raise ValueError(
+                f"The closure should return {len(self.names)} losses in every call. Found {len(reading.names)}."
+            )
+        if not self.named or self.names == reading.names:
+            return None
+        return [reading.names.index(name) for name in self.names]
+
+    def agree(self, ranks: Ranks) -> None:
+        """Check once that all ranks have the same tasks."""
+        if self._agreed or ranks.size == 1:
+            return
+        for rank, names in enumerate(ranks.gather(self.names)):
+            if names != self.names:
+                raise ValueError(
+                    f"The closure should return the same tasks on every rank. "
+                    f"Found {list(self.names)} here and {list(names)} on rank {rank}."
+                )
+        self._agreed = True
+
+    def by_name(self, values: Sequence[float]) -> dict[str, float]:
+        """Return values in order as values by name."""
+        return dict(zip(self.names, values, strict=True))
+
+    def tensor(self, values: Mapping[str, float], default: float, like: Tensor, option: str) -> Tensor:
+        """Return an option given by name as a tensor in order."""
+        unknown = sorted(set(values) - set(self.names))
+        if unknown:
+            raise ValueError(
+                f"Parameter `{option}` should name tasks among {list(self.names)}. Found `{option}` for {unknown}."
+            )
+        return torch.tensor([values.get(name, default) for name in self.names], dtype=like.dtype, device=like.device)
+
+    def _fix(self, reading: Reading) -> None:
+        self.named = reading.named
+        self.names = reading.names if self.expected is None else self.expected
+
+
+@final
+@dataclass
+class Batch:
+    """One call of a step: the closure, its micro-batches, and all that must be the same in every pass over them."""
+
+    closure: Callable[..., Any]
+    micro_batches: tuple[tuple[Any, ...], ...]
+    tasks: Tasks
+    ranks: Ranks
+    noise: Noise
+    scale: Callable[[Tensor], Tensor]
+
+    @property
+    def single(self) -> bool:
+        """Whether there is one micro-batch, whose graph can be kept until its coefficients are known."""
+        return len(self.micro_batches) == 1
+
+    def read(self, module: nn.Module, micro_batch: tuple[Any, ...]) -> Reading:
+        """Call the closure."""
+        with self.ranks.forward(module):
+            reading = read(self.closure(module, *micro_batch))
+        order = self.tasks.order(reading)
+        if torch.is_grad_enabled():
+            self._require_grad(reading)
+        if order is None:
+            return reading
+        return replace(reading, names=self.tasks.names, total=reading.total[order], count=reading.count[order])
+
+    def _require_grad(self, reading: Reading) -> None:
+        for name in reading.constant:
+            index = reading.names.index(name)
+            if reading.count[index] != 0:
+                raise ValueError(
+                    f"The loss of task `{name}` should depend on the model's parameters. "
+                    f"Found a loss of {reading.total[index].item()} that does not require a gradient."
+                )
+        if self.ranks.wrapped and not reading.total.requires_grad:
+            raise ValueError(
+                "The losses of a rank without labels should stay connected to the model, whose wrapper waits for its "
+                "gradients: multiply its outputs by zero. Found losses that do not require a gradient."
+            )
+
+
+@final
+class Pass:
+    """One copy's pass over a batch: its losses at once, its gradients when their coefficients are known.
+
+    With a single micro-batch the graph can be kept in between. Otherwise the forward passes are repeated, with the same
+    noise and from the same buffers, and each micro-batch's graph is used up before the next is built.
+
+    Args:
+        batch: the batch.
+        module: the module that holds the copy.
+        keep_graph: whether to keep the graph of a single micro-batch.
+        coefficients: the coefficients, where they are known beforehand: then the gradients are computed at once.
+
+    Attributes:
+        total: the totals of the tasks on this rank, `m`.
+        count: the counts of the tasks on this rank, `m`.
+        plain: whether every loss was a plain scalar.
+        aux: what the closure returned beside the losses; a tuple if there are several micro-batches.
+    """
+
+    def __init__(
+        self, batch: Batch, module: nn.Module, *, keep_graph: bool = False, coefficients: Tensor | None = None
+    ) -> None:
+        self._batch = batch
+        self._module = module
+        self._start = [] if keep_graph or coefficients is not None else clones(list(module.buffers()))
+        readings = self._sweep(keep_graph, coefficients, only_plain=coefficients is not None)
+        self._graph = readings[0].total if keep_graph else None
+        self.total = _sum([reading.total.detach() for reading in readings])
+        self.count = _sum([reading.count for reading in readings])
+        self.plain = all(reading.plain for reading in readings)
+        self.aux = readings[0].aux if batch.single else tuple(reading.aux for reading in readings)
+
+    def backward(self, coefficients: Tensor) -> None:
+        """Add the gradients of `sum_i coefficient_i * total_i` to the module's parameters.
+
+        Args:
+            coefficients: by how much each task's total on this rank counts, `m`.
+        """
+        if self._graph is not None:
+            self._pull(self._graph, coefficients)
+            self._graph = None
+            return
+        overwrite(list(self._module.buffers()), self._start)
+        self._sweep(True, coefficients)
+
+    def _sweep(self, grad: bool, coefficients: Tensor | None, only_plain: bool = False) -> list[Reading]:
+        """Call the closure on every micro-batch and, where the coefficients are known, pull each back at once."""
+        batch = self._batch
+        batch.noise.replay()
+        torch.clear_autocast_cache()  # casts made in a pass without gradients would cut the graph of one with them
+        readings = []
+        for index, micro_batch in enumerate(batch.micro_batches):
+            with batch.ranks.accumulation(last=index + 1 == len(batch.micro_batches)):
+                with batch.ranks.together(), torch.set_grad_enabled(grad or coefficients is not None):
+                    reading = batch.read(self._module, micro_batch)
+                    if only_plain and not reading.plain:
+                        raise ValueError("The closure should return plain losses as before. Found `TaskLosses`.")
+                if coefficients is not None:
+                    self._pull(reading.total, coefficients)
+                    reading = replace(reading, total=reading.total.detach())
+            readings.append(reading)
+        return readings
+
+    def _pull(self, total: Tensor, coefficients: Tensor) -> None:
+        ranks = self._batch.ranks
+        objective = (coefficients.to(total) * total).sum()
+        if ranks.wrapped:
+            objective = objective * ranks.size  # the wrapper averages over the ranks; the batch's total is a sum
+        if total.requires_grad:
+            self._batch.scale(objective).backward()  # type: ignore[no-untyped-call]
+
+
+def _sum(tensors: list[Tensor]) -> Tensor:
+    return tensors[0] if len(tensors) == 1 else torch.stack(tensors).sum(0)

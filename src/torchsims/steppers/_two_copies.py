@@ -1,0 +1,141 @@
+"""What a stepper with two copies keeps: the challenger, the random iterate, and both in its state."""
+
+import random
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Literal
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from torchsims.normalizers import Normalizer
+from torchsims.steppers._base import OptimizerFactory, Stepper
+from torchsims.steppers._copies import Challenger, JointChallenger, SequentialChallenger, clones, overwrite
+from torchsims.steppers._reports import MeritReport
+
+__all__ = ["TwoCopies"]
+
+
+class TwoCopies(Stepper[MeritReport]):
+    r"""A stepper for :math:`\theta`, the model, and :math:`\theta'`, the challenger. See :class:`~torchsims.SIMS`."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        outer: OptimizerFactory,
+        inner: OptimizerFactory,
+        normalize: Normalizer | None,
+        lower_bounds: Mapping[str, float] | None,
+        evaluation: Literal["sequential", "joint"],
+        perturb: float,
+        keep_random_iterate: bool,
+        seed: int,
+        process_group: Any,
+    ) -> None:
+        super().__init__(model, normalize=normalize, lower_bounds=lower_bounds, process_group=process_group)
+        self.evaluation, self.seed = evaluation, seed
+        self._challenger = self._second_copy()
+        if perturb:
+            self._challenger.perturb(perturb, seed)
+        self.outer = outer(list(zip(self._names, self._theta, strict=True)))
+        self.inner = inner(list(zip(self._names, self._challenger.parameters, strict=True)))
+        self._steps = 0
+        self._iterate = clones(self._first()) if keep_random_iterate else None
+
+    @contextmanager
+    def challenger(self) -> Iterator[nn.Module]:
+        """Let the model hold the challenger inside a ``with`` block, to evaluate or save it."""
+        with self._lend(), self._challenger.in_model() as model:
+            yield model
+
+    @contextmanager
+    def random_iterate(self) -> Iterator[nn.Module]:
+        """Let the model hold the random iterate inside a ``with`` block; needs ``keep_random_iterate=True``."""
+        if self._iterate is None:
+            raise RuntimeError("There is no random iterate: construct the method with `keep_random_iterate=True`.")
+        with self._lend():
+            current = clones(self._first())
+            self._ranks.settle()
+            overwrite(self._first(), self._iterate)
+            try:
+                yield self.model
+            finally:
+                self._ranks.settle()
+                overwrite(self._first(), current)
+
+    def _draw_iterate(self) -> None:
+        """Count a step and keep one of theta^0 ... theta^K, each with probability 1 / (K + 1): a reservoir of one."""
+        self._steps += 1
+        if self._iterate is not None and random.Random(f"{self.seed}:{self._steps}").random() < 1 / (self._steps + 1):
+            overwrite(self._iterate, self._first())
+
+    def _second_copy(self) -> Challenger:
+        if self.evaluation == "sequential":
+            return SequentialChallenger(self.model, self._theta, self._ranks)
+        if self._ranks.wrapped:
+            raise ValueError(
+                "Parameter `evaluation` should be 'sequential' inside `DistributedDataParallel` or with `fully_shard`. "
+                "Found `evaluation = 'joint'`, which reduces the gradients of a plain module itself."
+            )
+        return JointChallenger(self.model, self._theta, self._ranks)
+
+    @contextmanager
+    def _lend(self) -> Iterator[None]:
+        if self._lent:
+            raise RuntimeError("The model is lent already: leave the other `with` block first.")
+        self._lent = True
+        try:
+            yield
+        finally:
+            self._lent = False
+
+    def _optimizers(self) -> list[Optimizer]:
+        return [self.outer, self.inner]
+
+    def _buffers(self) -> list[Tensor]:
+        return [*super()._buffers(), *self._challenger.buffers]
+
+    def _first(self) -> list[Tensor]:
+        return [*self._theta, *self.model.buffers()]
+
+    def _second(self) -> list[Tensor]:
+        return [*self._challenger.parameters, *self._challenger.buffers]
+
+    def _state(self) -> dict[str, Any]:
+        names = self._tensor_names()
+        state = {
+            **super()._state(),
+            "outer": self.outer.state_dict(),
+            "inner": self.inner.state_dict(),
+            "challenger": dict(zip(names, [tensor.detach() for tensor in self._second()], strict=True)),
+            "steps": self._steps,
+        }
+        if self._iterate is not None:
+            state["random_iterate"] = dict(zip(names, self._iterate, strict=True))
+        return state
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        super()._load(state)
+        self._load_tensors(state["challenger"], self._second())
+        if self._iterate is not None:
+            self._load_tensors(state["random_iterate"], self._iterate)
+        self.outer.load_state_dict(state["outer"])
+        self.inner.load_state_dict(state["inner"])
+        self._steps = state["steps"]
+
+    def _load_tensors(self, saved: Mapping[str, Tensor], tensors: list[Tensor]) -> None:
+        names = self._tensor_names()
+        if set(saved) != set(names):
+            raise ValueError(
+                f"The state should be one of this model. Found other tensors: {sorted(set(saved) ^ set(names))}."
+            )
+        for name, tensor in zip(names, tensors, strict=True):
+            if saved[name].shape != tensor.shape:
+                raise ValueError(
+                    f"Tensor `{name}` should have shape {tuple(tensor.shape)}. Found {tuple(saved[name].shape)}."
+                )
+        overwrite(tensors, [saved[name] for name in names])
+
+    def _tensor_names(self) -> list[str]:
+        return [*self._names, *(self._plain_name(name) for name, _ in self.model.named_buffers())]

@@ -1,0 +1,98 @@
+"""The losses of the whole batch: reduced over micro-batches and ranks before any nonlinear function sees them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import final
+
+import torch
+from torch import Tensor
+
+from torchsims.normalizers import Normalizer
+from torchsims.steppers._distributed import Ranks
+from torchsims.steppers._passes import Pass, Tasks
+
+__all__ = ["WholeBatch", "check_losses", "reduce", "to_host"]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class WholeBatch:
+    """The losses of the whole batch at one copy.
+
+    Attributes:
+        losses: the losses, `m`; 1 where no element has a label.
+        count: the number of labels, `m`.
+        labelled: whether there is a label, `m`.
+        adjusted: the losses above their lower bounds in units of the normalizer, which the method sees, `m`.
+        unit: the normalizer's divisors, `m`.
+    """
+
+    losses: Tensor
+    count: Tensor
+    labelled: Tensor
+    adjusted: Tensor
+    unit: Tensor | float
+
+    def per_total(self, coefficients: Tensor) -> Tensor:
+        """Turn coefficients of the adjusted losses into coefficients of the totals."""
+        return (coefficients / self.unit / self.count).where(self.labelled, 0)
+
+
+def reduce(
+    passes: Sequence[Pass],
+    ranks: Ranks,
+    tasks: Tasks,
+    lower_bounds: Mapping[str, float],
+    normalizer: Normalizer | None,
+    unit: Tensor | float | None = None,
+) -> list[WholeBatch]:
+    """Return the losses of the whole batch for each pass; the first one sets the unit for all, if it is not given."""
+    sums = torch.stack([part for each in passes for part in (each.total, each.count)])  # (2 * passes, task)
+    sums = ranks.sum(sums)
+    labelled = (sums[1::2] > 0).all(0)
+    bounds = tasks.tensor(lower_bounds, 0.0, sums, "lower_bounds") if lower_bounds else 0.0
+    results: list[WholeBatch] = []
+    for total, count in zip(sums[0::2], sums[1::2], strict=True):
+        losses = (total / count).where(labelled, 1)
+        above = (losses - bounds).where(labelled, 1) if lower_bounds else losses
+        if unit is None:
+            unit = 1.0 if normalizer is None else normalizer(above, labelled)
+        results.append(WholeBatch(losses, count, labelled, above / unit, unit))
+    return results
+
+
+def to_host(*tensors: Tensor) -> list[list[float]]:
+    """Return the values of all tensors, fetched at once: the only moment of a step that waits for the device."""
+    flat = [tensor.detach().reshape(-1).double() for tensor in tensors]
+    numbers = iter(torch.cat(flat).tolist())
+    return [[next(numbers) for _ in range(tensor.numel())] for tensor in flat]
+
+
+def check_losses(
+    tasks: Tasks,
+    losses: Sequence[float],
+    labelled: Sequence[float],
+    lower_bounds: Mapping[str, float],
+    positive: bool,
+    where: str,
+) -> None:
+    """Refuse losses that no step can be taken from.
+
+    Args:
+        tasks: the tasks.
+        losses: their losses.
+        labelled: whether they have labels.
+        lower_bounds: the bounds of those that have one.
+        positive: whether losses must lie above their bounds, or above zero where there is none.
+        where: the copy, for the message.
+    """
+    for name, loss, known in zip(tasks.names, losses, labelled, strict=True):
+        if not known:
+            continue
+        if not isfinite(loss):
+            raise ValueError(f"The loss of task `{name}` should be finite. Found {loss} at {where}.")
+        bound = lower_bounds.get(name, 0.0)
+        if positive and not loss > bound:
+            hint = "" if loss > 0 or name in lower_bounds else "; if it can be lower, say so with `lower_bounds`"
+            raise ValueError(f"The loss of task `{name}` should be above {bound:g}{hint}. Found {loss} at {where}.")

@@ -1,0 +1,187 @@
+"""One-copy steppers: any loss-level method, exact over micro-batches and ranks."""
+
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from copy import deepcopy
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+from torch.amp.grad_scaler import GradScaler
+from torch.optim import Optimizer
+
+from torchsims._statistics import WithStatistics
+from torchsims.normalizers import Normalizer
+from torchsims.scalarizations import Scalarization
+from torchsims.steppers._base import OptimizerFactory, Stepper
+from torchsims.steppers._copies import clones, overwrite
+from torchsims.steppers._gradients import finish, finite, refuse
+from torchsims.steppers._passes import Batch, Pass
+from torchsims.steppers._reports import NO_LABEL, OVERFLOW, ObjectiveReport, known
+from torchsims.steppers._whole_batch import WholeBatch, check_losses, to_host
+
+__all__ = ["Scalarized"]
+
+
+@final
+class Scalarized(Stepper[ObjectiveReport]):
+    r"""Gradient steps on one objective :math:`S(L_1, \ldots, L_m)`, made by a loss-level method.
+
+    The coefficients :math:`\partial S / \partial L_i` come from the losses of the whole batch, over all micro-batches
+    and ranks; then one backward pass gives the gradient. One forward and one backward pass; with several micro-batches
+    two forward passes, unless the method is linear in the losses and the closure returns plain scalars.
+
+    Args:
+        model: a module, plain, inside `DistributedDataParallel`, or sharded with `fully_shard`.
+        scalarization: the method, from :mod:`torchsims.scalarizations` or your own.
+        outer: makes the optimizer from the named trainable parameters of the model and the scalarization.
+        normalize: divides the losses by a running estimate of their size first.
+        lower_bounds: a bound by task for losses that can go below zero; their distance to it is what counts.
+        process_group: the ranks that share a batch; those of the wrapper, or else all of them, by default.
+
+    Attributes:
+        outer: the optimizer, an ordinary one: schedulers and parameter groups work on it.
+        scalarization: the method.
+
+    Example:
+        >>> from functools import partial
+        >>> import torch
+        >>> from torch.optim import Adam
+        >>> from torchsims import Scalarized
+        >>> from torchsims.scalarizations import EW
+        >>> model = torch.nn.Linear(4, 2)
+        >>> method = Scalarized(model, EW(), outer=partial(Adam, lr=1e-3))
+        >>> report = method.step(lambda model, x: (model(x) - 1).square().mean(0), torch.randn(8, 4))
+        >>> report.weights
+        {'0': 0.5, '1': 0.5}
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        scalarization: Scalarization,
+        *,
+        outer: OptimizerFactory,
+        normalize: Normalizer | None = None,
+        lower_bounds: Mapping[str, float] | None = None,
+        process_group: Any = None,
+    ) -> None:
+        super().__init__(
+            model,
+            normalize=normalize,
+            lower_bounds=lower_bounds,
+            process_group=process_group,
+            tasks=scalarization.tasks,
+        )
+        self.scalarization = scalarization
+        own = [(f"scalarization.{name}", p) for name, p in scalarization.named_parameters()]
+        self.outer = outer([*zip(self._names, self._theta, strict=True), *own])
+        self._observe: Callable[[], None] | None = None
+        self._plain: Tensor | None = None
+
+    def _gradients(self, batch: Batch, scaler: GradScaler | None) -> ObjectiveReport:
+        early = self._early_coefficients(batch)
+        here = Pass(batch, self.model, keep_graph=batch.single, coefficients=early)
+        (whole,) = self._whole_batch(here)
+        self._plain = whole.losses if here.plain else None
+        objective, coefficients, own = self._differentiate(whole)
+        if early is None:
+            here.backward(whole.per_total(coefficients))
+        finish(self.outer, self._theta, self._ranks, scaler)
+        # After unscaling: the method's own gradients come from the losses and were never scaled.
+        for p, gradient in zip(self.scalarization.parameters(), own, strict=True):
+            p.grad = gradient
+        if self.scalarization.observes:
+            self._observe = lambda: self._look_after(batch, whole.unit)
+        weights = (coefficients / whole.unit).where(whole.labelled, 0)
+        return self._report(batch, whole, objective, weights, here.aux, scaled=scaler is not None)
+
+    def _differentiate(self, whole: WholeBatch) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
+        """Return S, its derivatives by the losses, and those by the method's own parameters."""
+        losses = whole.adjusted.detach().requires_grad_()
+        own = tuple(self.scalarization.parameters())
+        with torch.enable_grad():
+            objective = self.scalarization(losses, whole.labelled)
+            coefficients, *gradients = torch.autograd.grad(objective, (losses, *own), materialize_grads=True)
+        return objective.detach(), coefficients, tuple(gradients)
+
+    def _early_coefficients(self, batch: Batch) -> Tensor | None:
+        """Return the coefficients of the totals where they do not depend on the losses, else nothing.
+
+        Several micro-batches then need one forward pass each. That the closure returns plain scalars, which count one
+        each, is known from the second step on; the first takes the general way to the same numbers.
+        """
+        if batch.single or self._plain is None or not self.scalarization.linear or self.normalizer is not None:
+            return None
+        ones = torch.ones_like(self._plain)
+        state = deepcopy(self.scalarization.state_dict())
+        _, coefficients, _ = self._differentiate(WholeBatch(ones, ones, ones.bool(), ones, 1.0))
+        self.scalarization.load_state_dict(state)
+        return coefficients / (len(batch.micro_batches) * self._ranks.size)
+
+    def _apply(self) -> None:
+        if self._observe is None:
+            self.outer.step()
+            return
+        parameters = [p for group in self.outer.param_groups for p in group["params"]]
+        values, state = clones(parameters), deepcopy(self.outer.state_dict())
+        self.outer.step()
+        try:
+            self._observe()
+        except BaseException:
+            overwrite(parameters, values)
+            self.outer.load_state_dict(state)
+            raise
+
+    def _look_after(self, batch: Batch, unit: Tensor | float) -> None:
+        """Show the method the losses of the same batch after the step; the buffers have seen it already."""
+        buffers = self._buffers()
+        seen = clones(buffers)
+        torch.clear_autocast_cache()
+        after = Pass(batch, self.model)
+        overwrite(buffers, seen)
+        (whole,) = self._whole_batch(after, unit=unit)
+        labelled, losses = to_host(whole.labelled, whole.losses)
+        check_losses(self._tasks, losses, labelled, self._lower_bounds, self.scalarization.positive, "the next point")
+        self.scalarization.observe(whole.adjusted, whole.labelled)
+
+    def _report(
+        self, batch: Batch, whole: WholeBatch, objective: Tensor, weights: Tensor, aux: Any, scaled: bool
+    ) -> ObjectiveReport:
+        labelled, losses, w, (value,), (sound,) = to_host(
+            whole.labelled, whole.losses, weights, objective, finite(self.outer, self._ranks)
+        )
+        by_name = self._tasks.by_name
+        check_losses(self._tasks, losses, labelled, self._lower_bounds, self.scalarization.positive, "the model")
+        skipped = None
+        if not any(labelled):
+            skipped = NO_LABEL
+        elif not sound:
+            if not scaled:
+                refuse(batch, nullcontext(self.model), by_name(losses))
+            skipped = OVERFLOW
+        return ObjectiveReport(
+            losses=by_name(known(losses, labelled)), weights=by_name(w), objective=value, aux=aux, skipped=skipped
+        )
+
+    def _optimizers(self) -> list[Optimizer]:
+        return [self.outer]
+
+    def _statistics(self) -> list[WithStatistics]:
+        return [*super()._statistics(), self.scalarization]
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            **super()._state(),
+            "outer": self.outer.state_dict(),
+            "scalarization": self.scalarization.state_dict(),
+            "scalarization_type": type(self.scalarization).__name__,
+        }
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        mine, other = type(self.scalarization).__name__, state["scalarization_type"]
+        if mine != other:
+            raise ValueError(f"The state should be one of `{mine}`. Found one of `{other}`.")
+        super()._load(state)
+        self.scalarization.load_state_dict(state["scalarization"])
+        self.outer.load_state_dict(state["outer"])

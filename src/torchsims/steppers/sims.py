@@ -1,0 +1,305 @@
+"""SIMS and FOOPS: Algorithm 1 of the paper."""
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from copy import deepcopy
+from typing import Any, Literal, TypedDict, Unpack, final
+
+from torch import Tensor, nn
+from torch.amp.grad_scaler import GradScaler
+
+from torchsims import merit
+from torchsims.normalizers import Normalizer
+from torchsims.steppers._base import OptimizerFactory
+from torchsims.steppers._copies import clones, overwrite
+from torchsims.steppers._gradients import add_proximal, finish, finite, refuse, squared_distance
+from torchsims.steppers._passes import Batch, Pass
+from torchsims.steppers._reports import NO_LABEL, OVERFLOW, MeritReport, known
+from torchsims.steppers._two_copies import TwoCopies
+from torchsims.steppers._whole_batch import WholeBatch, check_losses, to_host
+from torchsims.transforms import Identity, Log, Transform
+
+__all__ = ["FOOPS", "SIMS"]
+
+
+class CommonOptions(TypedDict, total=False):
+    """The options that SIMS and FOOPS share, documented in :class:`SIMS`."""
+
+    augment: float
+    preference: Mapping[str, float] | None
+    normalize: Normalizer | None
+    lower_bounds: Mapping[str, float] | None
+    order: Literal["simultaneous", "alternating"]
+    evaluation: Literal["sequential", "joint"]
+    perturb: float
+    keep_random_iterate: bool
+    seed: int
+    process_group: Any
+
+
+class SIMS(TwoCopies):
+    r"""Scale-invariant merit-function scalarization: compare log losses at the model and at a faster challenger.
+
+    .. math::
+        \max_\theta \min_{\theta'} h, \qquad
+        h = \frac{\tau \ln \sum_i p_i \exp(d_i / \tau) + \rho \sum_i d_i}{1 + m \rho}
+            + \frac{\lambda}{2} \lVert \theta - \theta' \rVert^2, \qquad
+        d_i = \psi(L_i(\theta')) - \psi(L_i(\theta))
+
+    - :math:`\theta`: the trainable parameters of ``model``;
+    - :math:`\theta'`: the challenger, a copy of them that this object holds;
+    - :math:`\tau` (``tau``): the temperature; small values look only at the task with the least to gain;
+    - :math:`\lambda` (``prox``): the proximal weight;
+    - :math:`\psi` (``transform``): the logarithm, or something to compare it with;
+    - :math:`\rho` (``augment``): a floor under all weights, so that no task is starved; 0 in the paper;
+    - :math:`p` (``preference``): how much each task matters; 1 in the paper.
+
+    With :math:`\psi = \ln` multiplying a loss by a constant changes nothing, by a power of two not even a bit, so that
+    preferences go into ``preference`` and not into the losses. With equal rates for both copies and no perturbation the
+    two stay equal for ever, every weight stays :math:`1/m`, and the method is gradient descent on the sum of the log
+    losses: give the challenger a larger rate, or ``perturb`` it.
+
+    Args:
+        model: a module, plain, inside `DistributedDataParallel`, or sharded with `fully_shard`.
+        tau: :math:`\tau > 0`.
+        prox: :math:`\lambda \ge 0`. It *repels* the model from the challenger, which it attracts: the saddle's sign.
+        outer: makes the model's optimizer from its named trainable parameters; see :attr:`outer`.
+        inner: makes the challenger's optimizer, usually with a larger rate; see :attr:`inner`.
+        transform: :math:`\psi`.
+        augment: :math:`\rho \ge 0`.
+        preference: :math:`p_i > 0` by task; 1 for those not named.
+        normalize: divides the losses by a running estimate of their size first; pointless under a logarithm.
+        lower_bounds: a bound by task for losses that can go below zero; their distance to it is what counts.
+        order: ``"simultaneous"``, Algorithm 1, or ``"alternating"``: the challenger steps first, and the model answers
+            its new losses; one more forward pass.
+        evaluation: ``"sequential"``, one graph at a time, or ``"joint"``, a second module and both graphs at once:
+            faster, the same numbers. Inside a wrapper only ``"sequential"`` works.
+        perturb: starts the challenger this far away in every coordinate, in seeded directions.
+        keep_random_iterate: keeps a uniformly drawn iterate, Algorithm 1's output, for :meth:`random_iterate`.
+        seed: for ``perturb`` and ``keep_random_iterate``.
+        process_group: the ranks that share a batch; those of the wrapper, or else all of them, by default.
+
+    Attributes:
+        outer: the model's optimizer, an ordinary one: schedulers and parameter groups work on it.
+        inner: the challenger's optimizer.
+
+    Example:
+        >>> from functools import partial
+        >>> import torch
+        >>> from torch.optim import Adam
+        >>> from torchsims import SIMS
+        >>> model = torch.nn.Linear(4, 2)
+        >>> def task_losses(model, batch):
+        ...     error = (model(batch) - 1).square().mean(0)
+        ...     return {"metres": error[0], "millimetres": 1e6 * error[1]}
+        >>> method = SIMS(model, tau=1.0, outer=partial(Adam, lr=1e-3), inner=partial(Adam, lr=5e-3))
+        >>> report = method.step(task_losses, torch.randn(8, 4))
+        >>> report.weights
+        {'metres': 0.5, 'millimetres': 0.5}
+
+    Reference:
+        Chen, Xing, Chen, Liu, Chow, Qian and Zhang, SIMS: Scale-Invariant Merit-Function-Based Scalarization for
+        Multi-Task Learning, KDD 2026.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        tau: float = 3.0,
+        prox: float = 0.0,
+        outer: OptimizerFactory,
+        inner: OptimizerFactory,
+        transform: Transform | None = None,
+        augment: float = 0.0,
+        preference: Mapping[str, float] | None = None,
+        normalize: Normalizer | None = None,
+        lower_bounds: Mapping[str, float] | None = None,
+        order: Literal["simultaneous", "alternating"] = "simultaneous",
+        evaluation: Literal["sequential", "joint"] = "sequential",
+        perturb: float = 0.0,
+        keep_random_iterate: bool = False,
+        seed: int = 0,
+        process_group: Any = None,
+    ) -> None:
+        _check_options(tau, prox, augment, preference or {}, order, evaluation, perturb)
+        super().__init__(
+            model,
+            outer=outer,
+            inner=inner,
+            normalize=normalize,
+            lower_bounds=lower_bounds,
+            evaluation=evaluation,
+            perturb=perturb,
+            keep_random_iterate=keep_random_iterate,
+            seed=seed,
+            process_group=process_group,
+        )
+        self.tau, self.prox, self.augment, self.order = tau, prox, augment, order
+        self.transform = Log() if transform is None else transform
+        self._preference = dict(preference or {})
+
+    def _gradients(self, batch: Batch, scaler: GradScaler | None) -> MeritReport:
+        theta, challenger = self._theta, self._challenger
+        at_theta = Pass(batch, self.model, keep_graph=self.evaluation == "joint" and batch.single)
+        with challenger.module() as module:
+            start = clones(list(module.buffers())) if self.order == "alternating" else []
+            at_challenger = Pass(batch, module, keep_graph=batch.single)
+            here, there = self._whole_batch(at_theta, at_challenger)
+            descent, ascent = self._coefficients(here, there)
+            # Eq. (grad_1), the gradient of h in theta': sum_i w_i grad psi(L_i(theta')) + lambda (theta' - theta)
+            at_challenger.backward(there.per_total(ascent))
+            challenger.collect_gradients()
+        finish(self.inner, challenger.parameters, self._ranks, scaler)
+        if self.prox:
+            add_proximal(theta, challenger.parameters, self.prox, target=1)
+
+        if self.order == "alternating" and self._move_challenger():
+            here, there = self._whole_batch(at_theta, self._look_again(batch, start), unit=here.unit)
+            descent, _ = self._coefficients(here, there)
+
+        # Eq. (grad_2), turned into descent on -h: sum_i w_i grad psi(L_i(theta)) - lambda (theta - theta')
+        at_theta.backward(here.per_total(descent))
+        finish(self.outer, theta, self._ranks, scaler)
+        if self.prox:
+            add_proximal(theta, challenger.parameters, self.prox, target=0)
+        return self._report(batch, here, there, at_theta.aux, scaled=scaler is not None)
+
+    def _apply(self) -> None:
+        if self.order == "simultaneous":
+            self.inner.step()
+        self.outer.step()
+        self._draw_iterate()
+
+    def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> Tensor:
+        if self.order == "alternating":
+            raise RuntimeError(
+                "Gradients can be clipped with `order='simultaneous'` only: "
+                "in alternating order the challenger has moved when `backward` returns."
+            )
+        return super().clip_grad_norm_(max_norm, norm_type)
+
+    def _coefficients(self, here: WholeBatch, there: WholeBatch) -> tuple[Tensor, Tensor]:
+        return merit.coefficients(here.adjusted, there.adjusted, **self._settings(here))
+
+    def _settings(self, here: WholeBatch) -> dict[str, Any]:
+        preference = self._tasks.tensor(self._preference, 1.0, here.losses, "preference") if self._preference else None
+        return {
+            "tau": self.tau,
+            "transform": self.transform,
+            "augment": self.augment,
+            "preference": preference,
+            "labelled": here.labelled,
+        }
+
+    def _move_challenger(self) -> bool:
+        """Let the challenger step before the model does, for as long as the step is not given up."""
+        if not finite(self.inner, self._ranks):
+            return False
+        values, state = clones(self._challenger.parameters), deepcopy(self.inner.state_dict())
+
+        def back() -> None:
+            overwrite(self._challenger.parameters, values)
+            self.inner.load_state_dict(state)
+
+        self._reversals.append(back)
+        self.inner.step()
+        return True
+
+    def _look_again(self, batch: Batch, start: list[Tensor]) -> Pass:
+        """Return the losses of the challenger where it is now; its buffers have seen this batch already."""
+        with self._challenger.module() as module:
+            buffers = list(module.buffers())
+            seen = clones(buffers)
+            overwrite(buffers, start)
+            again = Pass(batch, module)
+            overwrite(buffers, seen)
+        return again
+
+    def _report(self, batch: Batch, here: WholeBatch, there: WholeBatch, aux: Any, scaled: bool) -> MeritReport:
+        settings = self._settings(here)
+        weights = merit.weights(here.adjusted, there.adjusted, **settings)
+        distance = squared_distance(self._theta, self._challenger.parameters, self._ranks) if self.prox else 0.0
+        h = merit.h(here.adjusted, there.adjusted, **settings, prox=self.prox, squared_distance=distance)
+        labelled, losses, rivals, w, (value,), (outer_sound,), (inner_sound,) = to_host(
+            here.labelled, here.losses, there.losses, weights, h, *(finite(o, self._ranks) for o in self._optimizers())
+        )
+        by_name = self._tasks.by_name
+        for values, where in ((losses, "the model"), (rivals, "the challenger")):
+            check_losses(self._tasks, values, labelled, self._lower_bounds, self.transform.positive, where)
+        skipped = None
+        if not any(labelled):
+            skipped = NO_LABEL
+        elif scaled and not (outer_sound and inner_sound):
+            skipped = OVERFLOW
+        elif not outer_sound:
+            refuse(batch, nullcontext(self.model), by_name(losses))
+        elif not inner_sound:
+            refuse(batch, self._challenger.module(), by_name(rivals))
+        return MeritReport(
+            losses=by_name(known(losses, labelled)),
+            challenger=by_name(known(rivals, labelled)),
+            weights=by_name(w),
+            merit=value,
+            aux=aux,
+            skipped=skipped,
+        )
+
+
+@final
+class FOOPS(SIMS):
+    r"""The merit function of the losses themselves: the saddle of :class:`SIMS` with :math:`\psi(x) = x`.
+
+    The largest unit decides: it is what SIMS is compared with. Arguments as in :class:`SIMS`, without ``transform``.
+
+    Example:
+        >>> from functools import partial
+        >>> import torch
+        >>> from torch.optim import SGD
+        >>> from torchsims import FOOPS
+        >>> model = torch.nn.Linear(1, 2)
+        >>> method = FOOPS(model, tau=1.0, outer=partial(SGD, lr=0.1), inner=partial(SGD, lr=0.5))
+        >>> report = method.step(lambda model, x: (model(x) - 1).square().mean(0), torch.ones(3, 1))
+        >>> round(report.merit, 4)
+        0.6931
+
+    Reference:
+        Chen et al., Efficient first-order optimization on the Pareto set for multi-objective learning, 2025.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        tau: float = 3.0,
+        prox: float = 0.0,
+        outer: OptimizerFactory,
+        inner: OptimizerFactory,
+        **options: Unpack[CommonOptions],
+    ) -> None:
+        super().__init__(model, tau=tau, prox=prox, outer=outer, inner=inner, transform=Identity(), **options)
+
+
+def _check_options(
+    tau: float,
+    prox: float,
+    augment: float,
+    preference: Mapping[str, float],
+    order: str,
+    evaluation: str,
+    perturb: float,
+) -> None:
+    if not 0 < tau < float("inf"):
+        raise ValueError(f"Parameter `tau` should be positive and finite. Found `tau = {tau}`.")
+    for name, value in (("prox", prox), ("augment", augment), ("perturb", perturb)):
+        if not 0 <= value < float("inf"):
+            raise ValueError(f"Parameter `{name}` should not be negative. Found `{name} = {value}`.")
+    for task, value in preference.items():
+        if not 0 < value < float("inf"):
+            raise ValueError(f"Parameter `preference` should be positive. Found {value} for task `{task}`.")
+    if order not in ("simultaneous", "alternating"):
+        raise ValueError(f"Parameter `order` should be 'simultaneous' or 'alternating'. Found `order = {order!r}`.")
+    if evaluation not in ("sequential", "joint"):
+        raise ValueError(
+            f"Parameter `evaluation` should be 'sequential' or 'joint'. Found `evaluation = {evaluation!r}`."
+        )
