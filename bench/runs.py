@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.optim import Adam
 
 from torchsims import merit
-from torchsims.experiments._runs import Saddle, run
+from torchsims.experiments._runs import Saddle, run_rows
 from torchsims.problems import Toy
 
 TAU = 0.01
@@ -35,7 +35,7 @@ def plain_loop(starts: Tensor, steps: int) -> None:
 
 def batched(starts: Tensor, steps: int, *, compiled: bool) -> None:
     """Advance all runs as one tensor."""
-    run(Toy(), Saddle(tau=TAU, offset=0.1), starts, steps=steps, compiled=compiled)
+    run_rows(Toy(), Saddle(tau=TAU, offset=0.1), starts, steps=steps, compiled=compiled)
 
 
 def main() -> None:

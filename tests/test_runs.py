@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 from torch.optim import SGD, Adam
 
-from torchsims import merit
-from torchsims.experiments._runs import Outcome, Saddle, run
+from torchsims import SIMS, merit
+from torchsims.experiments._runs import Outcome, Saddle, run_rows
+from torchsims.experiments._toy_methods import PERTURB, offset
 from torchsims.problems import F1, F2, Toy
 from torchsims.scalarizations import EW, GLS, LogMerit
 from torchsims.transforms import Identity, Log
@@ -54,7 +55,7 @@ def _plain_loop(row: int, steps: int) -> tuple[Tensor, list[Tensor]]:
 
 def _batched(steps: int, *, compiled: bool = False) -> Outcome:
     method = Saddle(tau=TAU, prox=PROX, augment=AUGMENT, offset=0.1, inner_rate=INNER)
-    return run(Toy(), method, STARTS, scale=SCALE, steps=steps, every=1, compiled=compiled)
+    return run_rows(Toy(), method, STARTS, scale=SCALE, steps=steps, every=1, compiled=compiled)
 
 
 def test_the_runner_is_a_plain_loop_over_runs() -> None:
@@ -74,24 +75,24 @@ def test_compiling_changes_nothing_but_the_time() -> None:
 
 def test_a_run_does_not_see_the_others() -> None:
     method = Saddle(tau=0.02, offset=0.1, inner_rate=INNER)
-    together = run(Toy(), method, STARTS, scale=SCALE, steps=60)
+    together = run_rows(Toy(), method, STARTS, scale=SCALE, steps=60)
     for row in (0, 3):
         own = Saddle(tau=0.02, offset=0.1, inner_rate=float(INNER[row]))
-        alone = run(Toy(), own, STARTS[row : row + 1], scale=SCALE[row : row + 1], steps=60)
+        alone = run_rows(Toy(), own, STARTS[row : row + 1], scale=SCALE[row : row + 1], steps=60)
         torch.testing.assert_close(alone.points[0], together.points[row], rtol=1e-9, atol=1e-9)
 
 
 def test_a_power_of_two_changes_no_bit_of_sims() -> None:
     powers = torch.tensor([[1.0, 1.0], [2.0, 1.0], [1.0, 1024.0], [2.0**-10, 4.0]]).double()
-    outcome = run(Toy(), Saddle(tau=0.02, offset=0.1), STARTS[:1].expand(4, -1), scale=powers, steps=400)
+    outcome = run_rows(Toy(), Saddle(tau=0.02, offset=0.1), STARTS[:1].expand(4, -1), scale=powers, steps=100)
     assert torch.equal(outcome.points, outcome.points[:1].expand(4, -1))
 
 
 def test_a_run_that_reaches_the_front_is_over_at_its_first_step_there() -> None:
     problem = F1()
     starts = torch.cat([problem.starts, problem.pareto_set(torch.zeros(1, dtype=torch.float64))])
-    free = run(problem, EW(), starts, steps=150, rate=0.1, every=1)
-    outcome = run(problem, EW(), starts, steps=150, rate=0.1, every=1, stop=0.05)
+    free = run_rows(problem, EW(), starts, steps=150, rate=0.1, every=1)
+    outcome = run_rows(problem, EW(), starts, steps=150, rate=0.1, every=1, stop=0.05)
     near = problem.distance(free.path) < 0.05
     assert outcome.reached.all()
     assert outcome.steps[-1] == 0
@@ -105,33 +106,67 @@ def test_a_run_that_reaches_the_front_is_over_at_its_first_step_there() -> None:
 
 
 def test_a_run_that_never_arrives_says_so() -> None:
-    outcome = run(Toy(), GLS(), STARTS[:1], steps=20, stop=0.05)
+    outcome = run_rows(Toy(), GLS(), STARTS[:1], steps=20, stop=0.05)
     assert outcome.steps.tolist() == [20]
     assert not outcome.reached.any()
 
 
 def test_settled_is_the_first_step_with_small_gradients() -> None:
     problem = F1()
-    outcome = run(problem, EW(), problem.starts, steps=100, rate=0.1, optimizer=SGD, every=1)
+    outcome = run_rows(problem, EW(), problem.starts, steps=100, rate=0.1, optimizer=SGD, every=1)
     # The gradient of the mean of the two spheres is 2 theta, and every step multiplies theta by 0.8.
     norms = 2 * problem.starts[0].norm() * 0.8 ** torch.arange(101)
     assert outcome.settled[0] == (norms < 0.1).int().argmax()
-    never = run(problem, EW(), problem.starts, steps=3, rate=0.1, optimizer=SGD)
+    never = run_rows(problem, EW(), problem.starts, steps=3, rate=0.1, optimizer=SGD)
     assert never.settled.tolist() == [-1] * 4
 
 
 def test_foops_is_the_saddle_of_the_losses_themselves() -> None:
     foops, sims = (
-        run(F2(), Saddle(tau=1.0, transform=psi, offset=0.1), F2().starts, steps=50) for psi in (Identity(), Log())
+        run_rows(F2(), Saddle(tau=1.0, transform=psi, offset=0.1), F2().starts, steps=50) for psi in (Identity(), Log())
     )
     assert not torch.equal(foops.points, sims.points)
 
 
 def test_a_method_with_a_memory_is_refused() -> None:
     with pytest.raises(ValueError, match="should keep no statistics between steps"):
-        run(F1(), LogMerit(), F1().starts, steps=1)
+        run_rows(F1(), LogMerit(), F1().starts, steps=1)
 
 
 def test_any_elementwise_optimizer_will_do() -> None:
-    outcome = run(F1(), EW(), F1().starts, steps=200, rate=0.05, optimizer=partial(SGD, momentum=0.5), stop=0.05)
+    outcome = run_rows(F1(), EW(), F1().starts, steps=200, rate=0.05, optimizer=partial(SGD, momentum=0.5), stop=0.05)
     assert outcome.reached.all()
+
+
+class _Point(torch.nn.Module):
+    """A module that is one point of the toy problem."""
+
+    def __init__(self, start: Tensor) -> None:
+        super().__init__()
+        self.theta = torch.nn.Parameter(start.clone())
+
+    def forward(self) -> Tensor:
+        return Toy().losses(self.theta)
+
+
+@pytest.mark.parametrize("row", [0, 1])
+def test_the_runner_and_the_stepper_give_the_same_trajectory(row: int) -> None:
+    steps, seed = 60, 5
+    model = _Point(STARTS[row])
+    stepper = SIMS(
+        model,
+        tau=float(TAU[row]),
+        prox=float(PROX[row]),
+        outer=partial(Adam, lr=1e-3),
+        inner=partial(Adam, lr=float(INNER[row])),
+        perturb=PERTURB,
+        seed=seed,
+    )
+    seen = []
+    for _ in range(steps):
+        seen.append(Toy().losses(model.theta.detach()))
+        stepper.step(lambda module: module() * SCALE[row])
+    batched = Saddle(tau=TAU, prox=PROX, offset=offset(seed), inner_rate=INNER)
+    outcome = run_rows(Toy(), batched, STARTS, scale=SCALE, steps=steps, every=1)
+    torch.testing.assert_close(outcome.path[:-1, row], torch.stack(seen), rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(outcome.points[row], model.theta.detach(), rtol=1e-9, atol=1e-9)

@@ -1,8 +1,15 @@
-"""Multi-task training in PyTorch that does not depend on the units of the losses."""
+"""Multi-task training in PyTorch that does not depend on the units of the losses.
 
-from torchsims import merit, normalizers, scalarizations, transforms
-from torchsims.losses import TaskLosses
-from torchsims.steppers import FOOPS, SIMS, MeritReport, ObjectiveReport, Report, Scalarized, Stepper
+Names are imported when they are first used, so that the command line answers before torch is loaded.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # what `__getattr__` does, for readers and type checkers
+    from torchsims import merit, normalizers, problems, scalarizations, transforms
+    from torchsims.losses import TaskLosses
+    from torchsims.steppers import FOOPS, SIMS, MeritReport, ObjectiveReport, Report, Scalarized, Stepper
 
 __all__ = [
     "FOOPS",
@@ -15,6 +22,24 @@ __all__ = [
     "TaskLosses",
     "merit",
     "normalizers",
+    "problems",
     "scalarizations",
     "transforms",
 ]
+
+_MODULES = ("merit", "normalizers", "problems", "scalarizations", "transforms")
+_HOMES = {"TaskLosses": "torchsims.losses"}  # every other name lives in torchsims.steppers
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in _MODULES:
+        return import_module(f"torchsims.{name}")
+    value = getattr(import_module(_HOMES.get(name, "torchsims.steppers")), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -20,7 +20,7 @@ from torchsims.problems import Problem
 from torchsims.scalarizations import Scalarization
 from torchsims.transforms import Log, Transform
 
-__all__ = ["Outcome", "Saddle", "run"]
+__all__ = ["Outcome", "Saddle", "run_rows"]
 
 _CHUNK = 250  # steps between two looks at the front
 
@@ -78,7 +78,7 @@ class Outcome:
     every: int
 
 
-def run(
+def run_rows(
     problem: Problem,
     method: Scalarization | Saddle,
     starts: Tensor,
@@ -113,7 +113,7 @@ def run(
         >>> import torch
         >>> from torchsims.problems import F1
         >>> from torchsims.scalarizations import EW
-        >>> outcome = run(F1(), EW(), F1().starts, steps=150, rate=0.1, stop=0.05)
+        >>> outcome = run_rows(F1(), EW(), F1().starts, steps=150, rate=0.1, stop=0.05)
         >>> outcome.reached
         tensor([True, True, True, True])
     """

@@ -1,0 +1,182 @@
+"""The command line. Heavy imports wait until a command needs them, so that ``--help`` answers at once."""
+
+import sys
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="torchsims",
+    help="Multi-task training that does not depend on the units of the losses.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+reproduce = typer.Typer(help="A table or figure of the paper, by name; without a name, the list of them.")
+app.add_typer(reproduce, name="reproduce")
+
+Out = Annotated[Path | None, typer.Option(help="A new or empty folder; runs/NAME by default.", show_default=False)]
+Methods = Annotated[str, typer.Option(help="Names, separated by commas.")]
+Starts = Annotated[str | None, typer.Option(help='Points such as "0,0; 9,9"; those of the paper by default.')]
+Numbers = Annotated[str, typer.Option(help="Numbers, separated by commas.")]
+Compiled = Annotated[bool, typer.Option("--compile/--no-compile", help="Compile the steps; slow to start, then fast.")]
+
+ALL_METHODS = "ew,gls,stch,foops,foops-perturbed,sims"
+
+
+@app.callback(invoke_without_command=True)
+def _torchsims(context: typer.Context) -> None:
+    """Multi-task training that does not depend on the units of the losses."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@reproduce.callback(invoke_without_command=True)
+def _list(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        for command in reproduce.registered_commands:
+            assert command.callback is not None
+            typer.echo(f"{command.callback.__name__:14}{(command.callback.__doc__ or '').strip()}")
+
+
+@reproduce.command()
+def trajectories(
+    out: Out = None,
+    methods: Methods = ALL_METHODS,
+    starts: Starts = None,
+    variant: Annotated[str, typer.Option(help="The sign of tanh in f2: paper or cited.")] = "paper",
+    tau: Annotated[float, typer.Option(help="Temperature of SIMS.")] = 0.01,
+    seed: Annotated[int, typer.Option(help="Seed of the perturbation of the challenger.")] = 0,
+    steps: Annotated[int, typer.Option(help="The most steps of a run.")] = 35_000,
+    compiled: Compiled = True,
+) -> None:
+    """Fig. 1: all methods on the toy problem, two scalings, five starts."""
+    options = {"variant": variant, "tau": tau, "seed": seed, "steps": steps, "compiled": compiled}
+    if starts is not None:
+        options["starts"] = _points(starts)
+    _reproduce("trajectories", out, methods=_names(methods), **options)
+
+
+@reproduce.command()
+def variance(
+    out: Out = None,
+    methods: Methods = ALL_METHODS,
+    variant: Annotated[str, typer.Option(help="The sign of tanh in f2: paper or cited.")] = "paper",
+    tau: Annotated[float, typer.Option(help="Temperature of SIMS.")] = 0.01,
+    seeds: Annotated[int, typer.Option(help="Number of seeds.")] = 3,
+    steps: Annotated[int, typer.Option(help="The most steps of a run.")] = 35_000,
+    compiled: Compiled = True,
+) -> None:
+    """Variance of the trajectories and of the end points over seven rescalings."""
+    _reproduce(
+        "variance",
+        out,
+        methods=_names(methods),
+        variant=variant,
+        tau=tau,
+        seeds=seeds,
+        steps=steps,
+        compiled=compiled,
+    )
+
+
+@reproduce.command()
+def prox(
+    out: Out = None,
+    problems: Annotated[str, typer.Option(help="Names, separated by commas.")] = "f1,f2,f11",
+    starts: Starts = None,
+    values: Annotated[str, typer.Option(help="Values of lambda, separated by commas.")] = "0,1e-4,1e-3,1e-2,1e-1",
+    tau: Annotated[float, typer.Option(help="Temperature of SIMS.")] = 1.0,
+    steps: Annotated[int, typer.Option(help="Steps of every run.")] = 20_000,
+    compiled: Compiled = True,
+) -> None:
+    """The two tables on lambda: steps to a small gradient, and distance to the front."""
+    options: dict[str, Any] = {} if starts is None else {"starts": _points(starts)}
+    _reproduce(
+        "prox",
+        out,
+        problems=_names(problems),
+        values=_floats("values", values),
+        tau=tau,
+        steps=steps,
+        compiled=compiled,
+        **options,
+    )
+
+
+@reproduce.command()
+def phase(
+    out: Out = None,
+    taus: Numbers = "0.003,0.01,0.02,0.03,0.1,0.3,1,3",
+    ratios: Numbers = "1,1.5,2,3,5,10",
+    augments: Numbers = "0,0.01,0.1",
+    seed: Annotated[int, typer.Option(help="Seed of the perturbation of the challenger.")] = 0,
+    steps: Annotated[int, typer.Option(help="The most steps of a run.")] = 35_000,
+    compiled: Compiled = True,
+) -> None:
+    """Where SIMS reaches the front of the toy problem: temperature x ratio of the rates."""
+    _reproduce(
+        "phase",
+        out,
+        taus=_floats("taus", taus),
+        ratios=_floats("ratios", ratios),
+        augments=_floats("augments", augments),
+        seed=seed,
+        steps=steps,
+        compiled=compiled,
+    )
+
+
+def _reproduce(name: str, out: Path | None, **options: Any) -> None:
+    """Check the input, do the work, write the folder."""
+    from torchsims.reporting import check_out, markdown, show_progress, write
+
+    out = Path("runs") / name if out is None else out
+    experiment = import_module(f"torchsims.experiments.{name}")
+    try:
+        settings = experiment.Settings(**options)
+        check_out(out)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    begin = time.perf_counter()
+    with show_progress() as progress:
+        report = experiment.run(settings, progress)
+    write(report, out, time.perf_counter() - begin)
+    typer.echo(markdown(report.rows))
+    typer.echo(f"Written to {out}.")
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip().lower() for name in text.split(",") if name.strip())
+
+
+def _floats(name: str, text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(number) for number in text.split(",") if number.strip())
+    except ValueError as error:
+        raise typer.BadParameter(f"Parameter `{name}` should hold numbers. Found `{name} = {text}`.") from error
+
+
+def _points(text: str) -> tuple[tuple[float, ...], ...]:
+    return tuple(_floats("starts", point) for point in text.split(";") if point.strip())
+
+
+def main() -> None:
+    """Run the command line; bad input is one sentence and exit code 2."""
+    try:
+        code = app(standalone_mode=False)
+    except typer.TyperException as error:
+        print(f"torchsims: {error.format_message()}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except (typer.Abort, KeyboardInterrupt):
+        print("torchsims: stopped.", file=sys.stderr)
+        sys.exit(130)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+if __name__ == "__main__":
+    main()

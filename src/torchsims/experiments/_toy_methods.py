@@ -1,0 +1,50 @@
+"""The methods of the paper's toy experiments, with the settings that its text leaves open.
+
+Both rates are equal, as in the paper's appendix. Two equal copies then stay equal for ever and every weight stays one
+half: FOOPS is EW, and SIMS would be the descent of GLS. SIMS starts its challenger a little away; so that the
+comparison is fair, there is FOOPS with the same perturbation too.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from torchsims.experiments._runs import Saddle
+from torchsims.scalarizations import EW, GLS, STCH, Scalarization
+from torchsims.transforms import Identity
+
+__all__ = ["FOOPS_TAU", "LABELS", "METHODS", "PERTURB", "STCH_MU", "offset"]
+
+LABELS = {
+    "ew": "EW",
+    "gls": "GLS",
+    "stch": "STCH",
+    "foops": "FOOPS",
+    "foops-perturbed": "FOOPS perturbed",
+    "sims": "SIMS",
+}
+STCH_MU = 0.1
+FOOPS_TAU = 1.0
+PERTURB = 0.1  # how far the challenger starts from the model in every coordinate
+
+METHODS: dict[str, Callable[[float, Tensor], Scalarization | Saddle]] = {
+    "ew": lambda tau, offset: EW(),
+    "gls": lambda tau, offset: GLS(),
+    "stch": lambda tau, offset: STCH(mu=STCH_MU),
+    "foops": lambda tau, offset: Saddle(tau=FOOPS_TAU, transform=Identity()),
+    "foops-perturbed": lambda tau, offset: Saddle(tau=FOOPS_TAU, transform=Identity(), offset=offset),
+    "sims": lambda tau, offset: Saddle(tau=tau, offset=offset),
+}
+"""By name: the method, given the temperature of SIMS and the offset of the challenger."""
+
+
+def offset(seed: int, dimension: int = 2) -> Tensor:
+    """Return where the challenger starts, less where the model does: as ``SIMS(..., perturb=0.1, seed=seed)`` has it.
+
+    Example:
+        >>> offset(1)
+        tensor([0.1000, 0.1000], dtype=torch.float64)
+    """
+    coins = torch.randint(2, (dimension,), generator=torch.Generator().manual_seed(seed))
+    return PERTURB * (2.0 * coins.double() - 1)

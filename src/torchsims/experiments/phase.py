@@ -1,0 +1,106 @@
+"""Where SIMS reaches the front of the toy problem and where it is trapped: not in the paper.
+
+    torchsims reproduce phase --out runs/phase
+
+A map over the temperature and the ratio of the two learning rates, one map for each augmentation; ten runs a cell: both
+scalings of Fig. 1 x five starts. The challenger starts 0.1 away in every coordinate.
+"""
+
+from dataclasses import asdict, dataclass
+from itertools import product
+
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from torchsims.experiments._checks import check_not_empty, check_not_negative, check_positive
+from torchsims.experiments._runs import Saddle, run_rows
+from torchsims.experiments._toy_methods import PERTURB, offset
+from torchsims.problems import Toy
+from torchsims.reporting import Progress, Report
+
+__all__ = ["Settings", "run"]
+
+SCALES = ((1.0, 0.1), (0.1, 1.0))
+RATE = 1e-3
+STOP = 0.05
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What can be chosen: the axes of the map."""
+
+    taus: tuple[float, ...] = (0.003, 0.01, 0.02, 0.03, 0.1, 0.3, 1.0, 3.0)
+    ratios: tuple[float, ...] = (1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
+    augments: tuple[float, ...] = (0.0, 0.01, 0.1)
+    seed: int = 0
+    steps: int = 35_000
+    compiled: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("taus", "ratios", "augments"):
+            check_not_empty(name, getattr(self, name))
+        check_positive("taus", *self.taus)
+        check_positive("ratios", *self.ratios)
+        check_not_negative("augments", *self.augments)
+        check_positive("steps", self.steps)
+
+
+def run(settings: Settings, progress: Progress) -> Report:
+    """Run all cells at once."""
+    problem = Toy()
+    cells = list(product(settings.augments, settings.taus, settings.ratios))
+    runs = list(product(SCALES, problem.starts.tolist()))
+    augment, tau, ratio = torch.tensor(cells, dtype=torch.float64).repeat_interleave(len(runs), 0).T
+    outcome = run_rows(
+        problem,
+        Saddle(tau=tau, augment=augment, inner_rate=RATE * ratio, offset=offset(settings.seed)),
+        torch.tensor([start for _, start in runs] * len(cells), dtype=torch.float64),
+        scale=torch.tensor([scale for scale, _ in runs] * len(cells), dtype=torch.float64),
+        steps=settings.steps,
+        rate=RATE,
+        stop=STOP,
+        every=settings.steps,
+        compiled=settings.compiled,
+        progress=progress(f"{len(cells)} cells x {len(runs)} runs", settings.steps + 1),
+    )
+    reached = outcome.reached.reshape(len(cells), -1)
+    steps = outcome.steps.reshape(len(cells), -1)
+    ends = outcome.losses.reshape(len(cells), len(SCALES), -1)
+    rows = [
+        {
+            "augment": cell[0],
+            "tau": cell[1],
+            "ratio": cell[2],
+            "reached": int(reached[i].sum()),
+            "of": len(runs),
+            "most_steps": int(steps[i][reached[i]].max()) if reached[i].any() else None,
+            "gap_between_scalings": float((ends[i, 0] - ends[i, 1]).abs().max()),
+        }
+        for i, cell in enumerate(cells)
+    ]
+    counts = reached.sum(-1).reshape(len(settings.augments), len(settings.taus), len(settings.ratios))
+    return Report(
+        title="Where SIMS reaches the front of the toy problem",
+        command="torchsims reproduce phase",
+        settings=asdict(settings) | {"rate": RATE, "stop": STOP, "perturb": PERTURB},
+        rows=rows,
+        figures={"phase": _figure(settings, counts, len(runs))},
+        notes=[f"Runs of {len(runs)} that reach the front, by temperature, ratio of the rates and augmentation."],
+    )
+
+
+def _figure(settings: Settings, counts: Tensor, runs: int) -> Figure:
+    figure = Figure(figsize=(3.4 * len(counts) + 0.8, 0.42 * len(settings.taus) + 1.4), layout="constrained")
+    axes = figure.subplots(1, len(counts), sharey=True, squeeze=False)[0]
+    for axis, augment, count in zip(axes, settings.augments, counts, strict=True):
+        image = axis.imshow(count.numpy(), cmap="RdYlGn", vmin=0, vmax=runs, origin="lower", aspect="auto")
+        for row, column in product(*(range(n) for n in count.shape)):
+            axis.text(column, row, str(int(count[row, column])), ha="center", va="center", color="black", fontsize=9)
+        axis.set_xticks(range(len(settings.ratios)), [f"{ratio:g}" for ratio in settings.ratios])
+        axis.set_yticks(range(len(settings.taus)), [f"{tau:g}" for tau in settings.taus])
+        axis.set_xlabel("inner rate / outer rate")
+        axis.set_title(rf"augment $\rho$ = {augment:g}")
+    axes[0].set_ylabel(r"temperature $\tau$")
+    figure.colorbar(image, ax=axes, label=f"runs of {runs} that reach the front")
+    return figure
