@@ -12,7 +12,7 @@ import pytest
 import torchsims
 from torchsims import cli
 
-NAMES = ["trajectories", "variance", "prox", "phase"]
+NAMES = ["trajectories", "variance", "prox", "rules", "phase"]
 
 
 def _call(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -32,16 +32,18 @@ def _results(folder: Path) -> dict[str, Any]:
 QUICK = {
     "trajectories": ["--steps", "4", "--no-compile", "--methods", "ew,sims"],
     "variance": ["--steps", "4", "--no-compile", "--seeds", "2"],
-    "prox": ["--steps", "30", "--no-compile"],
+    "prox": ["--steps", "30", "--no-compile", "--problems", "f1,f11"],
+    "rules": ["--steps", "5", "--no-compile", "--problems", "f1"],
     "phase": ["--steps", "3", "--no-compile", "--taus", "0.01,1", "--ratios", "1,5", "--augments", "0,0.1"],
 }
 COLUMNS = {
     "trajectories": {"method", "scale", "start", "end", "steps", "distance", "reached"},
     "variance": {"method", "var_1", "var_2", "var_mean", "paper"},
     "prox": {"prox", "mean_first_step", "mean_rank"},
+    "rules": {"rule", "mean_first_step", "median_distance_then", "mean_rank", "as_close_as_0"},
     "phase": {"augment", "tau", "ratio", "reached", "of"},
 }
-LENGTHS = {"trajectories": 20, "variance": 6, "prox": 5, "phase": 8}
+LENGTHS = {"trajectories": 20, "variance": 6, "prox": 5, "rules": 15, "phase": 8}
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -25,7 +25,7 @@ Starts = Annotated[str | None, typer.Option(help='Points such as "0,0; 9,9"; tho
 Numbers = Annotated[str, typer.Option(help="Numbers, separated by commas.")]
 Compiled = Annotated[bool, typer.Option("--compile/--no-compile", help="Compile the steps; slow to start, then fast.")]
 
-ALL_METHODS = "ew,gls,stch,foops,foops-perturbed,sims"
+FIVE_METHODS = "ew,gls,stch,foops,sims"
 
 
 @app.callback(invoke_without_command=True)
@@ -46,15 +46,15 @@ def _list(context: typer.Context) -> None:
 @reproduce.command()
 def trajectories(
     out: Out = None,
-    methods: Methods = ALL_METHODS,
+    methods: Methods = FIVE_METHODS,
     starts: Starts = None,
     variant: Annotated[str, typer.Option(help="The sign of tanh in f2: paper or cited.")] = "paper",
-    tau: Annotated[float, typer.Option(help="Temperature of SIMS.")] = 0.01,
+    tau: Annotated[float, typer.Option(help="Temperature of SIMS.")] = 0.015,
     seed: Annotated[int, typer.Option(help="Seed of the perturbation of the challenger.")] = 0,
     steps: Annotated[int, typer.Option(help="The most steps of a run.")] = 35_000,
     compiled: Compiled = True,
 ) -> None:
-    """Fig. 1: all methods on the toy problem, two scalings, five starts."""
+    """Fig. 1: five methods on the toy problem, two scalings, five starts."""
     options = {"variant": variant, "tau": tau, "seed": seed, "steps": steps, "compiled": compiled}
     if starts is not None:
         options["starts"] = _points(starts)
@@ -64,9 +64,9 @@ def trajectories(
 @reproduce.command()
 def variance(
     out: Out = None,
-    methods: Methods = ALL_METHODS,
+    methods: Methods = "ew,gls,stch,foops,foops-perturbed,sims",
     variant: Annotated[str, typer.Option(help="The sign of tanh in f2: paper or cited.")] = "paper",
-    tau: Annotated[float, typer.Option(help="Temperature of SIMS.")] = 0.01,
+    tau: Annotated[float, typer.Option(help="Temperature of SIMS.")] = 0.015,
     seeds: Annotated[int, typer.Option(help="Number of seeds.")] = 3,
     steps: Annotated[int, typer.Option(help="The most steps of a run.")] = 35_000,
     compiled: Compiled = True,
@@ -109,16 +109,28 @@ def prox(
 
 
 @reproduce.command()
+def rules(
+    out: Out = None,
+    problems: Annotated[str, typer.Option(help="Names, separated by commas.")] = "f1,f2,f11",
+    tau: Annotated[float, typer.Option(help="Temperature of SIMS.")] = 1.0,
+    steps: Annotated[int, typer.Option(help="Steps of every run.")] = 20_000,
+    compiled: Compiled = True,
+) -> None:
+    """Rules that choose lambda at every step, beside fixed values; not in the paper."""
+    _reproduce("rules", out, problems=_names(problems), tau=tau, steps=steps, compiled=compiled)
+
+
+@reproduce.command()
 def phase(
     out: Out = None,
-    taus: Numbers = "0.003,0.01,0.02,0.03,0.1,0.3,1,3",
+    taus: Numbers = "0.003,0.01,0.015,0.03,0.05,0.1,0.3,1,3",
     ratios: Numbers = "1,1.5,2,3,5,10",
     augments: Numbers = "0,0.01,0.1",
     seed: Annotated[int, typer.Option(help="Seed of the perturbation of the challenger.")] = 0,
     steps: Annotated[int, typer.Option(help="The most steps of a run.")] = 35_000,
     compiled: Compiled = True,
 ) -> None:
-    """Where SIMS reaches the front of the toy problem: temperature x ratio of the rates."""
+    """Where SIMS reaches the front of the toy problem, by temperature and rates; not in the paper."""
     _reproduce(
         "phase",
         out,

@@ -20,7 +20,7 @@ from torchsims.problems import Problem
 from torchsims.scalarizations import Scalarization
 from torchsims.transforms import Log, Transform
 
-__all__ = ["Outcome", "Saddle", "run_rows"]
+__all__ = ["Outcome", "Rule", "Saddle", "run_rows"]
 
 _CHUNK = 250  # steps between two looks at the front
 
@@ -28,6 +28,7 @@ _ADAM = partial(Adam, fused=True)  # Adam in one call a parameter group
 
 OptimizerFactory: TypeAlias = Callable[..., Optimizer]
 Setting: TypeAlias = float | Tensor
+Rule: TypeAlias = Callable[[int, Tensor], tuple[Tensor, Tensor]]
 Record: TypeAlias = tuple[Tensor, Tensor, Tensor]  # points, unscaled losses, norm of all gradients
 Gradients: TypeAlias = Callable[..., tuple[tuple[Tensor, ...], Record]]
 
@@ -43,6 +44,11 @@ class Saddle:
         transform: :math:`\psi`.
         offset: :math:`\theta' - \theta` at the start, `runs x d` or one number for all.
         inner_rate: the learning rate of :math:`\theta'`; that of :math:`\theta` by default.
+        attract: :math:`\kappa`, a pull :math:`\kappa (\theta - \theta')` added to the gradient by which
+            :math:`\theta` descends. The saddle repels :math:`\theta` from :math:`\theta'` with :math:`\lambda`:
+            :math:`\kappa = \lambda` cancels that, :math:`2 \lambda` turns it round.
+        rule: chooses ``prox`` and ``attract`` anew before every step, given the number of the step and the norm of all
+            gradients at the last one (infinite at first), `runs`.
     """
 
     tau: Setting
@@ -51,6 +57,8 @@ class Saddle:
     transform: Transform = Log()  # noqa: RUF009 - immutable
     offset: Setting = 0.0
     inner_rate: Setting | None = None
+    attract: Setting = 0.0
+    rule: Rule | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +72,7 @@ class Outcome:
         losses: the unscaled losses there, `runs x m`.
         distance: the distance of these to the front, `runs`.
         settled: the first step at which the norm of all gradients was below the threshold, -1 if never, `runs`.
+        settled_losses: the unscaled losses at that step, NaN if never, `runs x m`.
         path: the unscaled losses at every ``every``-th step, `k x runs x m`; a run that is over stays at its end.
         every: the steps between two entries of ``path``.
     """
@@ -74,6 +83,7 @@ class Outcome:
     losses: Tensor
     distance: Tensor
     settled: Tensor
+    settled_losses: Tensor
     path: Tensor
     every: int
 
@@ -155,7 +165,7 @@ class _Rows:
         if isinstance(method, Saddle):
             offset = torch.as_tensor(method.offset).to(starts).expand(starts.shape)[order]
             self._copies = [theta, theta + offset]
-            settings += [per_run(method.tau), per_run(method.prox), per_run(method.augment)]
+            settings += [per_run(x) for x in (method.tau, method.augment, method.prox, method.attract)]
             gradients = _saddle(problem, method)
         else:
             self._copies = [theta]
@@ -163,7 +173,9 @@ class _Rows:
         if compiled:
             torch.compiler.reset()  # an older method of the same shape would count as a recompilation of this one
             gradients = torch.compile(gradients, fullgraph=True)
-        self._settings, self._gradients = settings, gradients
+        self._settings, self._gradients, self._order = settings, gradients, order
+        self._rule = method.rule if isinstance(method, Saddle) else None
+        self._steps, self._residual = 0, torch.full_like(starts[:, 0], torch.inf)
         self._updates: list[tuple[Optimizer, list[tuple[Tensor, int, int]]]] = []
 
     def optimize(self, optimizer: OptimizerFactory, rate: float, inner_rates: Tensor) -> None:
@@ -181,7 +193,12 @@ class _Rows:
     @torch.no_grad()
     def step(self) -> Record:
         """Move all rows once; return where they were."""
+        if self._rule is not None:
+            chosen = self._rule(self._steps, self._residual[self._order.argsort()])
+            self._settings[-2:] = [x[self._order] for x in chosen]
         gradients, record = self._gradients(self._copies, *self._settings)
+        self._residual = record[-1]
+        self._steps += 1
         for gradient, (optimizer, blocks) in zip(gradients, self._updates, strict=True):
             for block, first, last in blocks:
                 block.grad = gradient[first:last]
@@ -197,6 +214,7 @@ class _Watch:
         self._problem, self._stop, self._settle, self._every = problem, stop, settle, every
         self._steps = torch.full((runs,), -1)
         self._settled = torch.full((runs,), -1)
+        self._settled_losses = starts.new_full((runs, problem.tasks), torch.nan)
         self._points = torch.empty_like(starts)
         self._losses = starts.new_empty(runs, problem.tasks)
         self._path: list[Tensor] = []
@@ -212,6 +230,7 @@ class _Watch:
         settled = _first(residual < self._settle)
         new = (self._settled < 0) & (settled >= 0)
         self._settled[new] = first + settled[new]
+        self._settled_losses[new] = losses[settled[new], new.nonzero().flatten()]
         if self._stop is not None:
             for run, step in self._arrivals(losses):
                 self._steps[run] = first + step
@@ -244,6 +263,7 @@ class _Watch:
             losses=self._losses[order],
             distance=self._problem.distance(self._losses)[order],
             settled=self._settled[order],
+            settled_losses=self._settled_losses[order],
             path=torch.stack(self._path)[:, order],
             every=self._every,
         )
@@ -277,7 +297,7 @@ def _descent(problem: Problem, method: Scalarization) -> Gradients:
 
 def _saddle(problem: Problem, method: Saddle) -> Gradients:
     def gradients(
-        copies: list[Tensor], scale: Tensor, tau: Tensor, prox: Tensor, augment: Tensor
+        copies: list[Tensor], scale: Tensor, tau: Tensor, augment: Tensor, prox: Tensor, attract: Tensor
     ) -> tuple[tuple[Tensor, ...], Record]:
         def objective(theta: Tensor, challenger: Tensor) -> tuple[Tensor, Tensor]:
             losses = problem.losses(theta)
@@ -294,6 +314,7 @@ def _saddle(problem: Problem, method: Saddle) -> Gradients:
 
         theta, challenger = copies
         (up, down), losses = torch.func.grad(objective, argnums=(0, 1), has_aux=True)(theta, challenger)
+        up = up - attract.unsqueeze(-1) * (theta - challenger)
         return (-up, down), (theta.clone(), losses, torch.cat([up, down], -1).norm(dim=-1))
 
     return gradients

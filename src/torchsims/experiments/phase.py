@@ -30,7 +30,7 @@ STOP = 0.05
 class Settings:
     """What can be chosen: the axes of the map."""
 
-    taus: tuple[float, ...] = (0.003, 0.01, 0.02, 0.03, 0.1, 0.3, 1.0, 3.0)
+    taus: tuple[float, ...] = (0.003, 0.01, 0.015, 0.03, 0.05, 0.1, 0.3, 1.0, 3.0)
     ratios: tuple[float, ...] = (1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
     augments: tuple[float, ...] = (0.0, 0.01, 0.1)
     seed: int = 0

@@ -44,7 +44,7 @@ class Settings:
 
     methods: tuple[str, ...] = tuple(METHODS)
     variant: Literal["paper", "cited"] = "paper"
-    tau: float = 0.01
+    tau: float = 0.015
     seeds: int = 3
     steps: int = 35_000
     compiled: bool = True

@@ -1,0 +1,51 @@
+"""What the paper's synthetic experiments must show, on the commands' own code; docs/synthetic.md has the full runs."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from torchsims.experiments import prox, trajectories, variance
+from torchsims.reporting import Row
+
+
+@pytest.fixture
+def torch_may_warn(recwarn: pytest.WarningsRecorder) -> Iterator[None]:
+    """Record what torch warns about while it compiles: that is its own."""
+    yield
+    recwarn.clear()
+
+
+def _silent(name: str, total: int) -> Callable[[int], None]:
+    return lambda done: None
+
+
+def _number(row: Row, name: str) -> float:
+    value = row[name]
+    assert isinstance(value, float | int)
+    return float(value)
+
+
+@pytest.mark.usefixtures("torch_may_warn")
+def test_sims_reaches_the_front_from_every_start_under_both_scalings() -> None:
+    report = trajectories.run(trajectories.Settings(methods=("sims",)), _silent)
+    assert [row["reached"] for row in report.rows] == [True] * 10
+    (summary,) = report.details["Summary"]
+    assert _number(summary, "gap_between_scalings") < 0.05
+
+
+@pytest.mark.usefixtures("torch_may_warn")
+def test_rescaling_moves_ew_and_not_sims_or_gls() -> None:
+    report = variance.run(variance.Settings(methods=("ew", "gls", "sims"), seeds=1, steps=14_000), _silent)
+    ew, gls, sims = (_number(row, "var_mean") for row in report.rows)
+    assert ew == pytest.approx(57.2, abs=0.5)
+    assert gls <= 1e-6
+    assert sims <= 1e-12
+
+
+def test_a_large_prox_settles_sooner_and_zero_ends_nearest() -> None:
+    report = prox.run(prox.Settings(steps=250, compiled=False), _silent)
+    first = [_number(row, "mean_first_step") for row in report.rows]
+    rank = [_number(row, "mean_rank") for row in report.rows]
+    assert first[-1] < first[0] / 2
+    assert min(rank) == rank[0]
+    assert rank[0] < min(rank[1:])
