@@ -42,10 +42,9 @@ def test_rescaling_moves_ew_and_not_sims_or_gls() -> None:
     assert sims <= 1e-12
 
 
-def test_a_large_prox_settles_sooner_and_zero_ends_nearest() -> None:
-    report = prox.run(prox.Settings(steps=250, compiled=False), _silent)
-    first = [_number(row, "mean_first_step") for row in report.rows]
-    rank = [_number(row, "mean_rank") for row in report.rows]
-    assert first[-1] < first[0] / 2
-    assert min(rank) == rank[0]
-    assert rank[0] < min(rank[1:])
+def test_a_large_prox_settles_in_less_than_half_the_steps() -> None:
+    # The rank of the final distance needs all 20 000 steps: docs/synthetic.md.
+    report = prox.run(prox.Settings(steps=250, values=(0.0, 0.1), compiled=False), _silent)
+    none, large = report.rows
+    assert _number(large, "mean_first_step") < _number(none, "mean_first_step") / 2
+    assert _number(none, "mean_rank") < _number(large, "mean_rank")
