@@ -4,9 +4,10 @@ r"""The paper's two tables on lambda: a larger one settles sooner, lambda = 0 en
 
 Bi-objective F1, F2, F11 (conditioning 1e6, no oscillation), four starts; plain gradient steps with rates 0.1 and 1.0
 for model and challenger, tau = 1, 20 000 steps: the paper does not say its rates, and these show its trade-off.
-r_k is the norm of both gradients of h together; the rank orders the values of lambda by the distance of the final
-losses to the front, equal distances sharing the better rank. The median distance at the step that counts is beside it:
-a large lambda gets a small gradient by driving the model away, not by bringing it near.
+r_k is the norm of both gradients of h together. The rank orders the values of lambda by the distance of the final
+losses to the front; distances that differ by less than 1e-10 of the front are equal and share the better rank. The
+median distance at the step that counts is beside it: a large lambda gets a small gradient by driving the model away,
+not by bringing it near.
 """
 
 from collections.abc import Mapping
@@ -111,13 +112,16 @@ def _cases(problem: Problem, settings: Settings, progress: Progress, name: str) 
     )
     distance = outcome.distance.reshape(shape)
     then = problem.distance(outcome.settled_losses).reshape(shape)
-    return outcome.settled.reshape(shape), then, distance, ranks(distance)
+    return outcome.settled.reshape(shape), then, distance, ranks(distance, rounding(problem))
 
 
-def ranks(distance: Tensor) -> Tensor:
+def rounding(problem: Problem) -> float:
+    """Return the difference below which two distances to the front are one: losses are sums as large as the front."""
+    return 1e-10 * float(problem.front().max())
+
+
+def ranks(distance: Tensor, slack: float) -> Tensor:
     """Return the rank of every entry within its row, 1 for the smallest; equal ones share the better rank."""
-    # Distances that agree to six digits or to rounding are equal.
-    slack = 1e-6 * distance.unsqueeze(-2) + 1e-9
     return 1 + (distance.unsqueeze(-1) > distance.unsqueeze(-2) + slack).sum(-1)
 
 

@@ -18,13 +18,12 @@ from torch.optim import SGD
 
 from torchsims.experiments._checks import check_names, check_positive
 from torchsims.experiments._runs import Outcome, Saddle, run_rows
-from torchsims.experiments.prox import INNER_RATE, OUTER_RATE, PROBLEMS, SETTLE, ranks
+from torchsims.experiments.prox import INNER_RATE, OUTER_RATE, PROBLEMS, SETTLE, ranks, rounding
 from torchsims.reporting import Progress, Report, Row
 
 __all__ = ["Settings", "run"]
 
 FADE = 0.999
-ROUNDING = 1e-9  # distances below it are zero
 
 # Whether r_k was below 0.1 at any step so far, the number of the step, r_k at the last step: forces on challenger and
 # model, as multiples of the difference between them; a negative one attracts the model.
@@ -76,19 +75,16 @@ class Settings:
 def run(settings: Settings, progress: Progress) -> Report:
     """Run all problems, starts and rules."""
     cases = [_cases(name, settings, progress) for name in settings.problems]
-    settled, then, final, rank = (torch.cat(column) for column in zip(*cases, strict=True))  # each (case, rule)
-    zero = final[:, :1]
-    as_close = final <= (1 + 1e-6) * zero + ROUNDING
-    ratio = ((final + ROUNDING) / (zero + ROUNDING)).amax(0)
+    settled, then, ratio, rank = (torch.cat(column) for column in zip(*cases, strict=True))  # each (case, rule)
     rows: list[Row] = [
         {
             "rule": name,
             "mean_first_step": float(settled[:, i].mean()),
             "median_distance_then": float(then[:, i].nanmedian()),
             "mean_rank": float(rank[:, i].mean()),
-            "as_close_as_0": int(as_close[:, i].sum()),
-            "of": len(final),
-            "worst_ratio_to_0": float(ratio[i]),
+            "as_close_as_0": int((ratio[:, i] <= 1).sum()),
+            "of": len(ratio),
+            "worst_ratio_to_0": float(ratio[:, i].max()),
         }
         for i, name in enumerate(RULES)
     ]
@@ -101,7 +97,7 @@ def run(settings: Settings, progress: Progress) -> Report:
         notes=[
             "Means over problems and starts: the first step with r_k below 0.1, the distance to the front then, the "
             "rank of the final distance among the five fixed values (1 is at least as near as all of them).",
-            "In how many cases it is as close as lambda = 0 to six digits, and the largest ratio of the two distances.",
+            "In how many cases it ends as close as lambda = 0, and the largest ratio of the two final distances.",
         ],
     )
 
@@ -122,7 +118,7 @@ class _Rules:
 
 
 def _cases(name: str, settings: Settings, progress: Progress) -> tuple[Tensor, ...]:
-    """Return first steps, distances then, final distances and ranks, each `start x rule`."""
+    """Return first steps, distances then, final distances over those of lambda = 0, ranks, each `start x rule`."""
     problem = PROBLEMS[name]()
     shape = (len(problem.starts), len(RULES))
     outcome: Outcome = run_rows(
@@ -140,11 +136,12 @@ def _cases(name: str, settings: Settings, progress: Progress) -> tuple[Tensor, .
     settled = outcome.settled.reshape(shape).double()
     final = outcome.distance.reshape(shape)
     fixed = final[:, : len(FIXED)]
-    rank = [ranks(torch.cat([final[:, i : i + 1], fixed], -1))[:, 0] for i in range(len(RULES))]
+    slack = rounding(problem)
+    rank = [ranks(torch.cat([final[:, i : i + 1], fixed], -1), slack)[:, 0] for i in range(len(RULES))]
     return (
         settled.where(settled >= 0, float(settings.steps)),  # a run that never settles counts as all its steps
         problem.distance(outcome.settled_losses).reshape(shape),
-        final,
+        final / (fixed[:, :1] + slack),
         torch.stack(rank, -1).double(),
     )
 

@@ -122,7 +122,8 @@ def _figure(outcomes: dict[str, Outcome], seeds: int) -> Figure:
     right.set_title("logarithmic")
     for axis in (left, right):
         axis.set_xlabel("step")
-        axis.set_ylabel("variance over rescalings, mean of both losses")
+        axis.set_ylabel("variance over rescalings")
         axis.grid(alpha=0.2)
-    left.legend(frameon=False)
+    handles, labels = left.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
     return figure
