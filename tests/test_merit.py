@@ -192,6 +192,19 @@ def test_settings_may_be_tensors_over_the_runs(psi: Psi) -> None:
             torch.testing.assert_close(of_all[run], of_one)
 
 
+@pytest.mark.parametrize("runs", [2, 5])  # as many runs as challengers must not be confused with the challengers
+def test_settings_of_u_and_v_may_be_tensors_over_the_runs(runs: int) -> None:
+    losses, challengers, distances = draw(runs, 3), draw(runs, 5, 3, seed=1), draw(runs, 5, seed=2)
+    taus, augments, proxes = draw(runs, seed=3), draw(runs, seed=4), draw(runs, seed=5)
+    u = merit.u(losses, challengers, prox=proxes, squared_distances=distances)
+    v = merit.v(losses, challengers, tau=taus, augment=augments, prox=proxes, squared_distances=distances)
+    for run in range(runs):
+        prox: Options = {"prox": float(proxes[run]), "squared_distances": distances[run]}
+        torch.testing.assert_close(u[run], merit.u(losses[run], challengers[run], **prox))
+        tau, augment = float(taus[run]), float(augments[run])
+        torch.testing.assert_close(v[run], merit.v(losses[run], challengers[run], tau=tau, augment=augment, **prox))
+
+
 @pytest.mark.parametrize("psi", TRANSFORMS)
 def test_u_and_v_equal_loops_over_the_challengers(psi: Psi) -> None:
     losses, challengers, distances = draw(3), draw(6, 3, seed=1), draw(6, seed=2)
