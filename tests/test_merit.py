@@ -64,6 +64,8 @@ SETTINGS = [
     pytest.param(Setting(augment=0.3), id="augmented"),
     pytest.param(Setting(preference=(2.0, 0.5, 1.0, 7.0)), id="preferred"),
     pytest.param(Setting(labelled=(True, False, True, True)), id="masked"),
+    pytest.param(Setting(0.4, 1.7, (2.0, 0.5, 1.0, 7.0), (False, True, True, True)), id="everything"),
+    pytest.param(Setting(0.4, 1.7, (2.0, 0.5, 1.0, 7.0), (False, False, True, False)), id="one-labelled"),
 ]
 
 

@@ -54,7 +54,7 @@ def smooth_max(
     if _is_zero(augment):
         return smooth
     counted = values if labelled is None else values.where(labelled, 0)
-    m = values.shape[-1] if labelled is None else labelled.sum(-1)
+    m = values.shape[-1] if labelled is None else labelled.sum(-1, dtype=values.dtype)
     return (smooth + augment * counted.sum(-1)) / (1 + augment * m)
 
 
@@ -125,7 +125,7 @@ def weights(
     w = torch.softmax(_logits(transform.difference(challenger, losses), tau, preference, labelled), -1)
     if not _is_zero(augment):
         rho = _over_last(augment)
-        m = w.shape[-1] if labelled is None else labelled.sum(-1, keepdim=True)
+        m = w.shape[-1] if labelled is None else labelled.sum(-1, keepdim=True, dtype=w.dtype)
         w = (w + rho) / (1 + rho * m)
     return w if labelled is None else w.where(labelled, 0)
 
