@@ -375,6 +375,23 @@ def test_a_small_difference_keeps_its_digits_at_any_scale() -> None:
         torch.testing.assert_close(d[0], torch.tensor(math.log1p(2**-20)), rtol=1e-6, atol=0.0)
 
 
+@pytest.mark.parametrize("augment", [0.0, 0.3])
+def test_extreme_scales_stay_finite_in_single_precision(augment: float) -> None:
+    """Units of 1e-30 beside units of 1e30, and even a challenger that differs by as much."""
+    extremes = torch.tensor(list(product([1e-30, 1.0, 1e30], repeat=4)))
+    losses, challenger = extremes[:, :2], extremes[:, 2:].clone().requires_grad_()
+    h = merit.h(losses, challenger, tau=0.1, augment=augment)
+    w = merit.weights(losses, challenger, tau=0.1, augment=augment)
+    theta, prime = merit.coefficients(losses, challenger, tau=0.1, augment=augment)
+    (gradient,) = torch.autograd.grad(h.sum(), challenger)
+    for found in (h, w, theta, prime, gradient):
+        assert found.isfinite().all()
+    torch.testing.assert_close(gradient, prime.detach(), rtol=1e-4, atol=0.0)  # d / tau is above 1000
+    torch.testing.assert_close(w.sum(-1), torch.ones(81))
+    precise = merit.h(losses.double(), challenger.double(), tau=0.1, augment=augment)
+    torch.testing.assert_close(h.double(), precise, rtol=1e-6, atol=1e-5)
+
+
 # --- Partial labels ---------------------------------------------------------------------------------------------------
 
 
