@@ -15,8 +15,7 @@ from torch import Tensor
 from torchsims import merit
 from torchsims.transforms import Asinh, Identity, Log, Power, Transform
 
-settings.register_profile("laws", derandomize=True, deadline=None, max_examples=60)
-settings.load_profile("laws")
+LAW = settings(derandomize=True, deadline=None, max_examples=60)
 
 DOUBLE = torch.float64
 
@@ -311,6 +310,7 @@ temperatures = st.sampled_from([0.05, 1.0, 5.0])
 augments = st.sampled_from([0.0, 0.3])
 
 
+@LAW
 @given(a=singles, b=singles, power=powers, tau=temperatures, augment=augments, a_log=st.sampled_from([1.0, 2.5]))
 def test_a_power_of_two_changes_no_bit_in_single_precision(
     a: list[float], b: list[float], power: list[int], tau: float, augment: float, a_log: float
@@ -338,6 +338,7 @@ def test_a_power_of_two_changes_no_bit_in_single_precision(
         assert torch.equal(before, after)
 
 
+@LAW
 @given(a=singles, b=singles, scales=constants, tau=temperatures, augment=augments)
 def test_a_constant_changes_only_rounding(
     a: list[float], b: list[float], scales: list[float], tau: float, augment: float
