@@ -224,6 +224,11 @@ def test_u_and_v_equal_loops_over_the_challengers(psi: Psi) -> None:
     torch.testing.assert_close(v, torch.tensor(-min(saddles), dtype=DOUBLE))
 
 
+def test_u_of_a_point_that_nothing_beats_is_zero_without_a_sign() -> None:
+    losses = draw(3)
+    assert str(merit.u(losses, losses.unsqueeze(0)).item()) == "0.0"
+
+
 def test_the_proximal_term_is_half_prox_times_the_squared_distance() -> None:
     losses, challenger, distance = draw(3, 4), draw(3, 4, seed=1), draw(3, seed=2)
     plain = merit.h(losses, challenger, tau=1.0, augment=0.5)

@@ -187,7 +187,7 @@ def u(
         >>> u(torch.tensor([2.0, 2.0]), torch.tensor([[1.0, 1.0], [2.0, 2.0], [0.1, 3.0]]))
         tensor(0.6931)
     """
-    gain = -transform.difference(challengers, losses.unsqueeze(-2))  # (..., n, m)
+    gain = transform.difference(losses.unsqueeze(-2), challengers)  # (..., n, m)
     return (gain.amin(-1) - 0.5 * _over_last(prox) * squared_distances).amax(-1)
 
 
