@@ -1,7 +1,8 @@
 """The paper's theorems, propositions and lemmas on problems where everything is known.
 
 Each block names what it checks. Where the paper's text and the mathematics differ, the block says so ("Slip") and tests
-what is true. A finite set of challengers stands for the space; it always holds the point itself and the points that
+what is true. Theorems, propositions and lemmas are numbered by kind in the order of the main text; the rest is cited by
+its label. A finite set of challengers stands for the space; it always holds the point itself and the points that
 attain the supremum, so that the merit over the set is the merit.
 """
 
@@ -190,7 +191,7 @@ def test_slip_without_the_proximal_term_v_can_have_a_kink() -> None:
     assert (right - middle) / step > 0.5
 
 
-# --- Lemma 6 of the appendix: u with a proximal term ------------------------------------------------------------------
+# --- Lemma lem:u_lambda_merit of the appendix: u with a proximal term -------------------------------------------------
 
 
 @pytest.mark.parametrize("make", PROBLEMS)
@@ -420,7 +421,7 @@ def centred(x: Tensor) -> Tensor:
 
 
 def gradients(theta: Tensor, prime: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the gradients of h in theta and in theta' (equations 8 and 7)."""
+    """Return the gradients of h in theta and in theta' (eq:grad_2, eq:grad_1)."""
     of_theta, of_prime = merit.coefficients(centred(theta), centred(prime), tau=TAU)
     pull = PROX * (theta - prime)
     in_theta = -(of_theta * 2 * (theta.unsqueeze(-1) - CENTRES)).sum(-1) + pull
@@ -505,7 +506,7 @@ def test_the_gradient_of_v_is_a_central_difference() -> None:
 
 
 def test_the_two_inequalities_of_the_convergence_proof_hold_at_every_step() -> None:
-    """Lemma 4.3 of Lin et al., equations (delta) and (vdescent) of the appendix."""
+    """Lemma 4.3 of Lin et al., eq:delta and eq:vdescent of the appendix."""
     run = descent(CAREFUL, 2000)
     contraction = 1 - 1 / (2 * KAPPA) + 4 * KAPPA**3 * ELL**2 * CAREFUL**2
     lag = contraction * run.lag[:-1] + 4 * KAPPA**3 * CAREFUL**2 * run.slope[:-1]
