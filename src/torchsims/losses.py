@@ -42,6 +42,13 @@ class TaskLosses:
     count: CountValues
 
     def __post_init__(self) -> None:
+        for name, values in (("total", self.total), ("count", self.count)):
+            if not isinstance(values, Tensor | Mapping | Sequence):
+                raise TypeError(
+                    f"Parameter `{name}` should be a mapping, a sequence or a tensor. Found {type(values).__name__}."
+                )
+            if isinstance(values, Tensor) and values.ndim != 1:
+                raise ValueError(f"Parameter `{name}` should have one dimension. Found shape {tuple(values.shape)}.")
         if isinstance(self.total, Mapping) != isinstance(self.count, Mapping):
             raise ValueError("Parameters `total` and `count` should both be mappings or both be sequences.")
         if isinstance(self.total, Mapping) and isinstance(self.count, Mapping) and set(self.total) != set(self.count):
@@ -100,6 +107,11 @@ def read(output: Any) -> Reading:
     """
     aux = None
     if isinstance(output, tuple) and len(output) == 2 and _holds_losses(output[0]):
+        if all(isinstance(part, Tensor) and part.numel() == 1 for part in output):
+            raise ValueError(
+                "A pair of one-element tensors could be two losses, or one loss and something else. "
+                f"Return two scalars or a mapping. Found shapes {[tuple(part.shape) for part in output]}."
+            )
         output, aux = output
     plain = not isinstance(output, TaskLosses)
     totals: Any = output if plain else output.total
@@ -137,6 +149,9 @@ def _names(totals: Any) -> tuple[str, ...]:
     if len(totals) == 0:
         raise ValueError("The closure should return at least one loss. Found none.")
     if isinstance(totals, Mapping):
+        for name in totals:
+            if not isinstance(name, str):
+                raise TypeError(f"The name of a task should be a string. Found {name!r}.")
         return tuple(sorted(totals))
     return tuple(str(i) for i in range(len(totals)))
 
@@ -163,5 +178,12 @@ def _counts(names: tuple[str, ...], counts: Any, total: Tensor) -> Tensor:
         return counts.detach().to(total)
     ordered = [counts[name] for name in names] if isinstance(counts, Mapping) else list(counts)
     if any(isinstance(count, Tensor) for count in ordered):
-        return torch.stack([torch.as_tensor(count).detach().to(total).reshape(()) for count in ordered])
+        return torch.stack([_count(*pair, total) for pair in zip(names, ordered, strict=True)])
     return torch.tensor(ordered, dtype=total.dtype, device=total.device)
+
+
+def _count(name: str, count: Tensor | float, total: Tensor) -> Tensor:
+    count = torch.as_tensor(count).detach()
+    if count.numel() != 1:
+        raise ValueError(f"The count of task `{name}` should be one number. Found shape {tuple(count.shape)}.")
+    return count.to(total).reshape(())
