@@ -114,9 +114,10 @@ class Scalarized(Stepper[ObjectiveReport]):
         if batch.single or self._plain is None or not self.scalarization.linear or self.normalizer is not None:
             return None
         ones = torch.ones_like(self._plain)
-        state = deepcopy(self.scalarization.state_dict())
+        training = self.scalarization.training
+        self.scalarization.eval()  # in which it does what its next training step will do, and changes nothing
         _, coefficients, _ = self._differentiate(WholeBatch(ones, ones, ones.bool(), ones, 1.0))
-        self.scalarization.load_state_dict(state)
+        self.scalarization.train(training)
         return coefficients / (len(batch.micro_batches) * self._ranks.size)
 
     def _apply(self) -> None:
