@@ -4,6 +4,8 @@ from torchsims import merit, normalizers, scalarizations, transforms
 from torchsims.losses import TaskLosses
 from torchsims.steppers import FOOPS, SIMS, MeritReport, ObjectiveReport, Report, Scalarized, Stepper
 
+__version__ = "0.1.0"
+
 __all__ = [
     "FOOPS",
     "SIMS",
