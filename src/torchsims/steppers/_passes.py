@@ -102,7 +102,13 @@ class Batch:
             self._require_grad(reading)
         if order is None:
             return reading
-        return replace(reading, names=self.tasks.names, total=reading.total[order], count=reading.count[order])
+        return replace(
+            reading,
+            names=self.tasks.names,
+            total=reading.total[order],
+            count=reading.count[order],
+            parts=tuple(reading.parts[i] for i in order),
+        )
 
     def _require_grad(self, reading: Reading) -> None:
         for name in reading.constant:
@@ -179,7 +185,7 @@ class Pass:
                         raise ValueError("The closure should return plain losses as before. Found `TaskLosses`.")
                 if coefficients is not None:
                     self._pull(reading.total, coefficients)
-                    reading = replace(reading, total=reading.total.detach())
+                    reading = replace(reading, total=reading.total.detach(), parts=())  # lets go of the graph
             readings.append(reading)
         return readings
 
