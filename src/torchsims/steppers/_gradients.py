@@ -15,14 +15,22 @@ from torchsims.steppers._passes import Batch
 __all__ = ["add_proximal", "clip", "finish", "finite", "refuse", "squared_distance"]
 
 
-def finish(optimizer: Optimizer, parameters: Sequence[nn.Parameter], ranks: Ranks, scaler: GradScaler | None) -> None:
-    """Reduce the gradients over the ranks where no wrapper does, and unscale them."""
+def finish(
+    optimizer: Optimizer, parameters: Sequence[nn.Parameter], ranks: Ranks, scaler: GradScaler | None, connected: bool
+) -> None:
+    """Reduce the gradients over the ranks where no wrapper does, and unscale them.
+
+    Losses that are not ``connected`` to any parameter, because no rank has a label, have zero gradients.
+    """
     ranks.reduce_gradients(parameters)
-    if all(p.grad is None for p in parameters):
-        raise ValueError(
-            "The closure should compute the losses with the model it is given. "
-            "Found no gradient in any of its parameters."
-        )
+    if all(p.grad is None for p in parameters):  # then on every rank
+        if not ranks.all(torch.tensor(not connected, device=ranks.device)):
+            raise ValueError(
+                "The closure should compute the losses with the model it is given. "
+                "Found no gradient in any of its parameters."
+            )
+        for p in parameters:
+            p.grad = torch.zeros_like(p)
     if scaler is not None:
         scaler.unscale_(optimizer)
 

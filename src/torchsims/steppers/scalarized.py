@@ -87,7 +87,7 @@ class Scalarized(Stepper[ObjectiveReport]):
         objective, coefficients, own = self._differentiate(whole)
         if early is None:
             here.backward(whole.per_total(coefficients))
-        finish(self.outer, self._theta, self._ranks, scaler)
+        finish(self.outer, self._theta, self._ranks, scaler, here.connected)
         # After unscaling: the method's own gradients come from the losses and were never scaled.
         for p, gradient in zip(self.scalarization.parameters(), own, strict=True):
             p.grad = gradient

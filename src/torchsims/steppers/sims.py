@@ -150,7 +150,7 @@ class SIMS(TwoCopies):
             # Eq. (grad_1), the gradient of h in theta': sum_i w_i grad psi(L_i(theta')) + lambda (theta' - theta)
             at_challenger.backward(there.per_total(ascent))
             challenger.collect_gradients()
-        finish(self.inner, challenger.parameters, self._ranks, scaler)
+        finish(self.inner, challenger.parameters, self._ranks, scaler, at_challenger.connected)
         if self.prox:
             add_proximal(theta, challenger.parameters, self.prox, target=1)
 
@@ -160,7 +160,7 @@ class SIMS(TwoCopies):
 
         # Eq. (grad_2), turned into descent on -h: sum_i w_i grad psi(L_i(theta)) - lambda (theta - theta')
         at_theta.backward(here.per_total(descent))
-        finish(self.outer, theta, self._ranks, scaler)
+        finish(self.outer, theta, self._ranks, scaler, at_theta.connected)
         if self.prox:
             add_proximal(theta, challenger.parameters, self.prox, target=0)
         return self._report(batch, here, there, at_theta.aux, scaled=scaler is not None)
