@@ -92,11 +92,11 @@ class Stepper(ABC, Generic[R]):
             noise=Noise(self._accelerators),
             scale=(lambda objective: objective) if scaler is None else scaler.scale,
         )
-        with self._transaction(batch):
+        with self._transaction(batch, scaler) as undo:
             self._drop_gradients()
             report = self._gradients(batch, scaler)
             if report.skipped is not None:
-                self._undo()
+                undo()
         self._pending = report
         return report
 
@@ -195,8 +195,11 @@ class Stepper(ABC, Generic[R]):
         return name.replace("_orig_mod.", "").removeprefix(self._ranks.prefix)
 
     @contextmanager
-    def _transaction(self, batch: Batch) -> Iterator[None]:
-        """Prepare to make it as if the body had not run, and do so if it raises."""
+    def _transaction(self, batch: Batch, scaler: GradScaler | None) -> Iterator[Callable[[], None]]:
+        """Provide what makes it as if the body had not run, and do so if it raises.
+
+        The scaler learns from a step that is skipped, and not from one that fails.
+        """
         buffers = self._buffers()
         values = clones(buffers)
         tasks = replace(self._tasks)
@@ -209,12 +212,18 @@ class Stepper(ABC, Generic[R]):
             self._reverse()
             self._drop_gradients()
 
-        self._undo = undo
+        def fail() -> None:
+            undo()
+            if scaler is not None:
+                for optimizer in self._optimizers():
+                    scaler._per_optimizer_states.pop(id(optimizer), None)
+
+        self._undo = fail
         self._ranks.broadcast(buffers)
         try:
-            yield
+            yield undo
         except BaseException:
-            undo()
+            fail()
             raise
 
     def _reverse(self) -> None:
