@@ -83,7 +83,7 @@ class Scalarized(Stepper[ObjectiveReport]):
         early = self._early_coefficients(batch)
         here = Pass(batch, self.model, keep_graph=batch.single, coefficients=early)
         (whole,) = self._whole_batch(here)
-        self._plain = whole.losses if here.plain else None
+        self._remember_plain(whole.losses if here.plain else None)
         objective, coefficients, own = self._differentiate(whole)
         if early is None:
             here.backward(whole.per_total(coefficients))
@@ -118,6 +118,16 @@ class Scalarized(Stepper[ObjectiveReport]):
         _, coefficients, _ = self._differentiate(WholeBatch(ones, ones, ones.bool(), ones, 1.0))
         self.scalarization.load_state_dict(state)
         return coefficients / (len(batch.micro_batches) * self._ranks.size)
+
+    def _remember_plain(self, losses: Tensor | None) -> None:
+        """Keep the losses if they are plain scalars, for as long as the step is not given up."""
+        before = self._plain
+
+        def back() -> None:
+            self._plain = before
+
+        self._reversals.append(back)
+        self._plain = losses
 
     def _apply(self) -> None:
         if self._observe is None:
