@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from torchsims.normalizers import Normalizer
-from torchsims.steppers._base import OptimizerFactory, Stepper
+from torchsims.steppers._base import OptimizerFactory, Stepper, load_optimizer
 from torchsims.steppers._copies import Challenger, JointChallenger, SequentialChallenger, clones, overwrite
 from torchsims.steppers._reports import MeritReport
 
@@ -82,8 +82,7 @@ class TwoCopies(Stepper[MeritReport]):
 
     @contextmanager
     def _lend(self) -> Iterator[None]:
-        if self._lent:
-            raise RuntimeError("The model is lent already: leave the other `with` block first.")
+        self._check_home()
         self._lent = True
         try:
             yield
@@ -120,8 +119,8 @@ class TwoCopies(Stepper[MeritReport]):
         self._load_tensors(state["challenger"], self._second())
         if self._iterate is not None:
             self._load_tensors(state["random_iterate"], self._iterate)
-        self.outer.load_state_dict(state["outer"])
-        self.inner.load_state_dict(state["inner"])
+        load_optimizer(self.outer, state["outer"])
+        load_optimizer(self.inner, state["inner"])
         self._steps = state["steps"]
 
     def _load_tensors(self, saved: Mapping[str, Tensor], tensors: list[Tensor]) -> None:

@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 from torchsims._statistics import WithStatistics
 from torchsims.normalizers import Normalizer
 from torchsims.scalarizations import Scalarization
-from torchsims.steppers._base import OptimizerFactory, Stepper
+from torchsims.steppers._base import OptimizerFactory, Stepper, check_type, load_optimizer
 from torchsims.steppers._copies import clones, overwrite
 from torchsims.steppers._gradients import finish, finite, refuse
 from torchsims.steppers._passes import Batch, Pass
@@ -189,9 +189,8 @@ class Scalarized(Stepper[ObjectiveReport]):
         }
 
     def _load(self, state: Mapping[str, Any]) -> None:
-        mine, other = type(self.scalarization).__name__, state["scalarization_type"]
-        if mine != other:
-            raise ValueError(f"The state should be one of `{mine}`. Found one of `{other}`.")
+        check_type(self.scalarization, state["scalarization_type"])
         super()._load(state)
         self.scalarization.load_state_dict(state["scalarization"])
-        self.outer.load_state_dict(state["outer"])
+        load_optimizer(self.outer, state["outer"])
+        self._plain = None
