@@ -125,7 +125,8 @@ class Stepper(ABC, Generic[R]):
         return norm
 
     def end_epoch(self) -> None:
-        """Close an epoch, for methods and normalizers that look at epochs."""
+        """Close an epoch, for methods and normalizers that look at epochs. Gradients without an update are dropped."""
+        self._reverse()
         for module in self._statistics():
             module.end_epoch()
 
