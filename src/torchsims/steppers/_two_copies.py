@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal
 
+import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -53,16 +54,22 @@ class TwoCopies(Stepper[MeritReport]):
     def random_iterate(self) -> Iterator[nn.Module]:
         """Let the model hold the random iterate inside a ``with`` block; needs ``keep_random_iterate=True``."""
         if self._iterate is None:
-            raise RuntimeError("There is no random iterate: construct the method with `keep_random_iterate=True`.")
+            raise RuntimeError(
+                "Parameter `keep_random_iterate` should be True to keep one. Found `keep_random_iterate = False`."
+            )
         with self._lend():
             current = clones(self._first())
-            self._ranks.settle()
-            overwrite(self._first(), self._iterate)
+            self._hold(self._iterate)
             try:
                 yield self.model
             finally:
-                self._ranks.settle()
-                overwrite(self._first(), current)
+                self._hold(current)
+
+    def _hold(self, values: list[Tensor]) -> None:
+        """Give the model other values."""
+        self._ranks.settle()
+        overwrite(self._first(), values)
+        torch.clear_autocast_cache()  # it may hold casts of the old values
 
     def _draw_iterate(self) -> None:
         """Count a step and keep one of theta^0 ... theta^K, each with probability 1 / (K + 1): a reservoir of one."""
