@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
+from math import isfinite
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import torch
@@ -44,6 +45,9 @@ class Stepper(ABC, Generic[R]):
         self.model = model
         self.normalizer = normalize
         self._lower_bounds = dict(lower_bounds or {})
+        for task, bound in self._lower_bounds.items():
+            if not isfinite(bound):
+                raise ValueError(f"Parameter `lower_bounds` should be finite. Found {bound} for task `{task}`.")
         trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
         if not trainable:
             raise ValueError("The model should have trainable parameters. Found none that requires a gradient.")
