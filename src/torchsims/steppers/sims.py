@@ -174,8 +174,8 @@ class SIMS(TwoCopies):
     def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> Tensor:
         if self.order == "alternating":
             raise RuntimeError(
-                "Gradients can be clipped with `order='simultaneous'` only: "
-                "in alternating order the challenger has moved when `backward` returns."
+                "Parameter `order` should be 'simultaneous' to clip gradients. "
+                "Found `order = 'alternating'`, where the challenger has moved when `backward` returns."
             )
         return super().clip_grad_norm_(max_norm, norm_type)
 
