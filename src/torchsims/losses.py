@@ -79,6 +79,7 @@ class Reading:
         count: the counts, `m`.
         plain: whether every loss is a plain scalar, which counts one.
         constant: the tasks whose total depends on no parameter.
+        parts: every task's total with a graph of its own; the one tensor, for each, if the closure returned one.
         aux: what the closure returned beside the losses.
     """
 
@@ -88,6 +89,7 @@ class Reading:
     count: Tensor
     plain: bool
     constant: tuple[str, ...]
+    parts: tuple[Tensor, ...]
     aux: Any = None
 
 
@@ -128,6 +130,7 @@ def read(output: Any) -> Reading:
         count=count,
         plain=plain,
         constant=tuple(name for name, part in zip(names, parts, strict=True) if not part.requires_grad),
+        parts=tuple(parts),
         aux=aux,
     )
 
@@ -159,7 +162,7 @@ def _names(totals: Any) -> tuple[str, ...]:
 def _scalars(names: tuple[str, ...], values: Any) -> list[Tensor]:
     """Return one scalar tensor per task, in the order of ``names``."""
     if isinstance(values, Tensor):
-        return [values] * len(names)  # only asked whether it requires a gradient
+        return [values] * len(names)
     parts = []
     for key, name in zip(names if isinstance(values, Mapping) else range(len(values)), names, strict=True):
         part = values[key]

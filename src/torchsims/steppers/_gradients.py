@@ -15,14 +15,22 @@ from torchsims.steppers._passes import Batch
 __all__ = ["add_proximal", "clip", "finish", "finite", "refuse", "squared_distance"]
 
 
-def finish(optimizer: Optimizer, parameters: Sequence[nn.Parameter], ranks: Ranks, scaler: GradScaler | None) -> None:
-    """Reduce the gradients over the ranks where no wrapper does, and unscale them."""
+def finish(
+    optimizer: Optimizer, parameters: Sequence[nn.Parameter], ranks: Ranks, scaler: GradScaler | None, connected: bool
+) -> None:
+    """Reduce the gradients over the ranks where no wrapper does, and unscale them.
+
+    Losses that are not ``connected`` to any parameter, because no rank has a label, have zero gradients.
+    """
     ranks.reduce_gradients(parameters)
-    if all(p.grad is None for p in parameters):
-        raise ValueError(
-            "The closure should compute the losses with the model it is given. "
-            "Found no gradient in any of its parameters."
-        )
+    if all(p.grad is None for p in parameters):  # then on every rank
+        if not ranks.all(torch.tensor(not connected, device=ranks.device)):
+            raise ValueError(
+                "The closure should compute the losses with the model it is given. "
+                "Found no gradient in any of its parameters."
+            )
+        for p in parameters:
+            p.grad = torch.zeros_like(p)
     if scaler is not None:
         scaler.unscale_(optimizer)
 
@@ -66,13 +74,14 @@ def refuse(batch: Batch, provide: AbstractContextManager[nn.Module], losses: dic
     with provide as module, batch.ranks.together():
         if not batch.ranks.sharded:  # a sharded module allows one backward pass a forward pass
             found = _culprits(batch, module)
-    for each in batch.ranks.gather(found):
-        for task, parameter in each.items():
-            raise ValueError(
-                f"The gradients of task `{task}` should be finite. "
-                f"Found some that are not in parameter `{parameter}`, at a loss of {losses[task]}."
-            )
-    raise ValueError(f"The gradients of the tasks {list(losses)} should be finite. Found a sum that is not.")
+    everywhere = {task: parameter for each in batch.ranks.gather(found) for task, parameter in each.items()}
+    if everywhere:
+        places = [f"of task `{t}` in parameter `{p}` at a loss of {losses[t]}" for t, p in everywhere.items()]
+        raise ValueError(f"The gradients of every task should be finite. Found some that are not: {', '.join(places)}.")
+    raise ValueError(
+        "The weighted sum of the tasks' gradients should be finite. "
+        f"Found one that is not, though every task's are, at losses of {losses}."
+    )
 
 
 def _culprits(batch: Batch, module: nn.Module) -> dict[str, str]:
@@ -82,9 +91,13 @@ def _culprits(batch: Batch, module: nn.Module) -> dict[str, str]:
     batch.noise.replay()
     for micro_batch in batch.micro_batches:
         with batch.ranks.accumulation(last=False), torch.enable_grad():
-            total = batch.read(module, micro_batch).total
-            for index, task in enumerate(batch.tasks.names):
-                gradients = torch.autograd.grad(total[index], parameters, retain_graph=True, allow_unused=True)
+            # Not the entries of the stacked totals: zero times an infinite slope would blame every task.
+            parts = batch.read(module, micro_batch).parts
+            for index, (task, part) in enumerate(zip(batch.tasks.names, parts, strict=True)):
+                if not part.requires_grad:
+                    continue
+                loss = part[index] if part.ndim else part
+                gradients = torch.autograd.grad(loss, parameters, retain_graph=True, allow_unused=True)
                 for name, g in zip(names, gradients, strict=True):
                     if g is not None and not g.isfinite().all():
                         found.setdefault(task, name)

@@ -150,7 +150,7 @@ class SIMS(TwoCopies):
             # Eq. (grad_1), the gradient of h in theta': sum_i w_i grad psi(L_i(theta')) + lambda (theta' - theta)
             at_challenger.backward(there.per_total(ascent))
             challenger.collect_gradients()
-        finish(self.inner, challenger.parameters, self._ranks, scaler)
+        finish(self.inner, challenger.parameters, self._ranks, scaler, at_challenger.connected)
         if self.prox:
             add_proximal(theta, challenger.parameters, self.prox, target=1)
 
@@ -160,7 +160,7 @@ class SIMS(TwoCopies):
 
         # Eq. (grad_2), turned into descent on -h: sum_i w_i grad psi(L_i(theta)) - lambda (theta - theta')
         at_theta.backward(here.per_total(descent))
-        finish(self.outer, theta, self._ranks, scaler)
+        finish(self.outer, theta, self._ranks, scaler, at_theta.connected)
         if self.prox:
             add_proximal(theta, challenger.parameters, self.prox, target=0)
         return self._report(batch, here, there, at_theta.aux, scaled=scaler is not None)
@@ -174,8 +174,8 @@ class SIMS(TwoCopies):
     def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> Tensor:
         if self.order == "alternating":
             raise RuntimeError(
-                "Gradients can be clipped with `order='simultaneous'` only: "
-                "in alternating order the challenger has moved when `backward` returns."
+                "Parameter `order` should be 'simultaneous' to clip gradients. "
+                "Found `order = 'alternating'`, where the challenger has moved when `backward` returns."
             )
         return super().clip_grad_norm_(max_norm, norm_type)
 
