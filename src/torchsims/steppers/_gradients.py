@@ -1,18 +1,21 @@
 """What happens to gradients between the backward pass and the optimizer."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import NoReturn
+from copy import deepcopy
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 from torch.optim import Optimizer
 
+from torchsims.steppers._copies import clones, overwrite
 from torchsims.steppers._distributed import Ranks
 from torchsims.steppers._passes import Batch
 
-__all__ = ["add_proximal", "clip", "finish", "finite", "refuse", "squared_distance"]
+__all__ = ["add_proximal", "clip", "finish", "finite", "refuse", "reversal", "squared_distance"]
 
 
 def finish(
@@ -35,11 +38,36 @@ def finish(
         scaler.unscale_(optimizer)
 
 
+@torch.no_grad()
 def finite(optimizer: Optimizer, ranks: Ranks) -> Tensor:
-    """Return whether all gradients are finite on all ranks."""
-    gradients = [ranks.local(p.grad) for p in _parameters(optimizer) if p.grad is not None]
-    largest = torch._foreach_norm([g for g in gradients if g.numel()], float("inf"))
-    return ranks.all(torch.stack([norm.to(ranks.device) for norm in largest]).isfinite().all())
+    """Return whether all gradients are finite on all ranks.
+
+    The check of `GradScaler`, with a scale of one: exact, and many times faster than a maximum norm.
+    """
+    groups: defaultdict[tuple[torch.device, torch.dtype], list[Tensor]] = defaultdict(list)
+    for p in _parameters(optimizer):
+        if p.grad is not None:
+            g = ranks.local(p.grad)
+            g = torch.view_as_real(g) if g.is_complex() else g
+            groups[g.device, g.dtype].append(g)
+    bad = torch.zeros((), device=ranks.device)
+    for (device, _), gradients in groups.items():
+        found = torch.zeros((), device=device)
+        torch._amp_foreach_non_finite_check_and_unscale_(gradients, found, torch.ones((), device=device))
+        bad += found.to(ranks.device)
+    return ranks.all(bad == 0)
+
+
+def reversal(optimizer: Optimizer) -> Callable[[], None]:
+    """Return a function that takes back what the optimizer does from now on."""
+    parameters = _parameters(optimizer)
+    values, state = clones(parameters), _copied(optimizer.state_dict())
+
+    def back() -> None:
+        overwrite(parameters, values)
+        optimizer.load_state_dict(state)
+
+    return back
 
 
 @torch.no_grad()
@@ -106,3 +134,12 @@ def _culprits(batch: Batch, module: nn.Module) -> dict[str, str]:
 
 def _parameters(optimizer: Optimizer) -> list[nn.Parameter]:
     return [p for group in optimizer.param_groups for p in group["params"]]
+
+
+def _copied(state: Any) -> Any:
+    """Return a copy of a state: `deepcopy`, which is slow for tensors, of all but these."""
+    if isinstance(state, Tensor):
+        return state.detach().clone()
+    if isinstance(state, dict):
+        return {key: _copied(value) for key, value in state.items()}
+    return [_copied(value) for value in state] if isinstance(state, list) else deepcopy(state)

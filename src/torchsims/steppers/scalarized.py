@@ -15,7 +15,7 @@ from torchsims.normalizers import Normalizer
 from torchsims.scalarizations import Scalarization
 from torchsims.steppers._base import OptimizerFactory, Stepper, check_type, load_optimizer
 from torchsims.steppers._copies import clones, overwrite
-from torchsims.steppers._gradients import finish, finite, refuse
+from torchsims.steppers._gradients import finish, finite, refuse, reversal
 from torchsims.steppers._passes import Batch, Pass
 from torchsims.steppers._reports import NO_LABEL, OVERFLOW, ObjectiveReport, known
 from torchsims.steppers._whole_batch import WholeBatch, check_losses, to_host
@@ -134,14 +134,12 @@ class Scalarized(Stepper[ObjectiveReport]):
         if self._observe is None:
             self.outer.step()
             return
-        parameters = [p for group in self.outer.param_groups for p in group["params"]]
-        values, state = clones(parameters), deepcopy(self.outer.state_dict())
+        back = reversal(self.outer)
         self.outer.step()
         try:
             self._observe()
         except BaseException:
-            overwrite(parameters, values)
-            self.outer.load_state_dict(state)
+            back()
             raise
 
     def _look_after(self, batch: Batch, unit: Tensor | float) -> None:

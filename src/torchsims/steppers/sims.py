@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from contextlib import nullcontext
-from copy import deepcopy
 from typing import Any, Literal, TypedDict, Unpack, final
 
 from torch import Tensor, nn
@@ -12,7 +11,7 @@ from torchsims import merit
 from torchsims.normalizers import Normalizer
 from torchsims.steppers._base import OptimizerFactory
 from torchsims.steppers._copies import clones, overwrite
-from torchsims.steppers._gradients import add_proximal, finish, finite, refuse, squared_distance
+from torchsims.steppers._gradients import add_proximal, finish, finite, refuse, reversal, squared_distance
 from torchsims.steppers._passes import Batch, Pass
 from torchsims.steppers._reports import NO_LABEL, OVERFLOW, MeritReport, known
 from torchsims.steppers._two_copies import TwoCopies
@@ -196,13 +195,7 @@ class SIMS(TwoCopies):
         """Let the challenger step before the model does, for as long as the step is not given up."""
         if not finite(self.inner, self._ranks):
             return False
-        values, state = clones(self._challenger.parameters), deepcopy(self.inner.state_dict())
-
-        def back() -> None:
-            overwrite(self._challenger.parameters, values)
-            self.inner.load_state_dict(state)
-
-        self._reversals.append(back)
+        self._reversals.append(reversal(self.inner))
         self.inner.step()
         return True
 
