@@ -14,7 +14,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	touch $@
 
 run: $(VENV)/.installed
-	$(BIN)/python -m torchsims.demo
+	$(BIN)/python examples/units.py
 
 test: $(VENV)/.installed
 	$(BIN)/ruff check .

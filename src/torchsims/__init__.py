@@ -11,6 +11,8 @@ if TYPE_CHECKING:  # what `__getattr__` does, for readers and type checkers
     from torchsims.losses import TaskLosses
     from torchsims.steppers import FOOPS, SIMS, MeritReport, ObjectiveReport, Report, Scalarized, Stepper
 
+__version__ = "0.1.0"
+
 __all__ = [
     "FOOPS",
     "SIMS",

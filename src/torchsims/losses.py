@@ -42,6 +42,13 @@ class TaskLosses:
     count: CountValues
 
     def __post_init__(self) -> None:
+        for name, values in (("total", self.total), ("count", self.count)):
+            if not isinstance(values, Tensor | Mapping | Sequence):
+                raise TypeError(
+                    f"Parameter `{name}` should be a mapping, a sequence or a tensor. Found {type(values).__name__}."
+                )
+            if isinstance(values, Tensor) and values.ndim != 1:
+                raise ValueError(f"Parameter `{name}` should have one dimension. Found shape {tuple(values.shape)}.")
         if isinstance(self.total, Mapping) != isinstance(self.count, Mapping):
             raise ValueError("Parameters `total` and `count` should both be mappings or both be sequences.")
         if isinstance(self.total, Mapping) and isinstance(self.count, Mapping) and set(self.total) != set(self.count):
@@ -72,6 +79,7 @@ class Reading:
         count: the counts, `m`.
         plain: whether every loss is a plain scalar, which counts one.
         constant: the tasks whose total depends on no parameter.
+        parts: every task's total with a graph of its own; the one tensor, for each, if the closure returned one.
         aux: what the closure returned beside the losses.
     """
 
@@ -81,6 +89,7 @@ class Reading:
     count: Tensor
     plain: bool
     constant: tuple[str, ...]
+    parts: tuple[Tensor, ...]
     aux: Any = None
 
 
@@ -100,6 +109,11 @@ def read(output: Any) -> Reading:
     """
     aux = None
     if isinstance(output, tuple) and len(output) == 2 and _holds_losses(output[0]):
+        if all(isinstance(part, Tensor) and part.numel() == 1 for part in output):
+            raise ValueError(
+                "A pair of one-element tensors could be two losses, or one loss and something else. "
+                f"Return two scalars or a mapping. Found shapes {[tuple(part.shape) for part in output]}."
+            )
         output, aux = output
     plain = not isinstance(output, TaskLosses)
     totals: Any = output if plain else output.total
@@ -116,6 +130,7 @@ def read(output: Any) -> Reading:
         count=count,
         plain=plain,
         constant=tuple(name for name, part in zip(names, parts, strict=True) if not part.requires_grad),
+        parts=tuple(parts),
         aux=aux,
     )
 
@@ -137,6 +152,9 @@ def _names(totals: Any) -> tuple[str, ...]:
     if len(totals) == 0:
         raise ValueError("The closure should return at least one loss. Found none.")
     if isinstance(totals, Mapping):
+        for name in totals:
+            if not isinstance(name, str):
+                raise TypeError(f"The name of a task should be a string. Found {name!r}.")
         return tuple(sorted(totals))
     return tuple(str(i) for i in range(len(totals)))
 
@@ -144,7 +162,7 @@ def _names(totals: Any) -> tuple[str, ...]:
 def _scalars(names: tuple[str, ...], values: Any) -> list[Tensor]:
     """Return one scalar tensor per task, in the order of ``names``."""
     if isinstance(values, Tensor):
-        return [values] * len(names)  # only asked whether it requires a gradient
+        return [values] * len(names)
     parts = []
     for key, name in zip(names if isinstance(values, Mapping) else range(len(values)), names, strict=True):
         part = values[key]
@@ -163,5 +181,12 @@ def _counts(names: tuple[str, ...], counts: Any, total: Tensor) -> Tensor:
         return counts.detach().to(total)
     ordered = [counts[name] for name in names] if isinstance(counts, Mapping) else list(counts)
     if any(isinstance(count, Tensor) for count in ordered):
-        return torch.stack([torch.as_tensor(count).detach().to(total).reshape(()) for count in ordered])
+        return torch.stack([_count(*pair, total) for pair in zip(names, ordered, strict=True)])
     return torch.tensor(ordered, dtype=total.dtype, device=total.device)
+
+
+def _count(name: str, count: Tensor | float, total: Tensor) -> Tensor:
+    count = torch.as_tensor(count).detach()
+    if count.numel() != 1:
+        raise ValueError(f"The count of task `{name}` should be one number. Found shape {tuple(count.shape)}.")
+    return count.to(total).reshape(())

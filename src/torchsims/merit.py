@@ -124,8 +124,8 @@ def weights(
     _check(tau, augment)
     w = torch.softmax(_logits(transform.difference(challenger, losses), tau, preference, labelled), -1)
     if not _is_zero(augment):
-        rho = _per_task(augment)
-        m = w.shape[-1] if labelled is None else labelled.sum(-1, keepdim=True)
+        rho = _over_last(augment)
+        m = w.shape[-1] if labelled is None else labelled.sum(-1, keepdim=True, dtype=w.dtype)
         w = (w + rho) / (1 + rho * m)
     return w if labelled is None else w.where(labelled, 0)
 
@@ -187,8 +187,8 @@ def u(
         >>> u(torch.tensor([2.0, 2.0]), torch.tensor([[1.0, 1.0], [2.0, 2.0], [0.1, 3.0]]))
         tensor(0.6931)
     """
-    gain = -transform.difference(challengers, losses.unsqueeze(-2))  # (..., n, m)
-    return (gain.amin(-1) - 0.5 * prox * squared_distances).amax(-1)
+    gain = transform.difference(losses.unsqueeze(-2), challengers)  # (..., n, m)
+    return (gain.amin(-1) - 0.5 * _over_last(prox) * squared_distances).amax(-1)
 
 
 def v(
@@ -218,11 +218,11 @@ def v(
     return -h(
         losses.unsqueeze(-2),
         challengers,
-        tau=tau,
+        tau=_over_last(tau),
         transform=transform,
-        augment=augment,
+        augment=_over_last(augment),
         preference=preference,
-        prox=prox,
+        prox=_over_last(prox),
         squared_distance=squared_distances,
     ).amin(-1)
 
@@ -260,13 +260,14 @@ def chebyshev(losses: Tensor, task_weights: Tensor, ideal: Tensor | float = 0.0)
 
 
 def _logits(d: Tensor, tau: float | Tensor, preference: Tensor | None, labelled: Tensor | None) -> Tensor:
-    logits = d / _per_task(tau)
+    logits = d / _over_last(tau)
     if preference is not None:
         logits = logits + preference.log()
     return logits if labelled is None else logits.where(labelled, -torch.inf)
 
 
-def _per_task(setting: float | Tensor) -> float | Tensor:
+def _over_last(setting: float | Tensor) -> float | Tensor:
+    """Return a setting of the leading dimensions as one that also holds along a last one (tasks, challengers)."""
     return setting.unsqueeze(-1) if isinstance(setting, Tensor) else setting
 
 

@@ -42,8 +42,9 @@ class Log(Transform):
     r""":math:`\psi(x) = a \ln x`, the only family that makes SIMS independent of the units of the losses (Theorem 2).
 
     Differences are formed as :math:`a \ln(L / R)`, the ratio first: a power of two cancels in the division without any
-    rounding, so changing a loss by a power of two changes no bit. The constant :math:`b` of :math:`a \ln x + b` cancels
-    in every difference and is left out.
+    rounding, so changing a loss by a power of two changes no bit. Only where the ratio leaves the range of the dtype is
+    it :math:`a \ln L - a \ln R`. The constant :math:`b` of :math:`a \ln x + b` cancels in every difference and is left
+    out.
 
     Args:
         a: the slope :math:`a > 0`; the paper uses 1.
@@ -65,7 +66,11 @@ class Log(Transform):
         return self.a / losses
 
     def difference(self, losses: Tensor, reference: Tensor) -> Tensor:
-        return self.a * (losses / reference).log()
+        ratio = losses / reference
+        tiny = torch.finfo(ratio.dtype).tiny
+        fits = (ratio > tiny) & (ratio < 1 / tiny)
+        near = (losses.where(fits, 1) / reference.where(fits, 1)).log()  # no infinity that autograd could meet
+        return self.a * near.where(fits, losses.log() - reference.log())
 
     def __repr__(self) -> str:
         return "Log()" if self.a == 1.0 else f"Log(a={self.a})"

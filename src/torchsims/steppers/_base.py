@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
+from math import isfinite
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import torch
@@ -21,7 +22,7 @@ from torchsims.steppers._passes import Batch, Pass, Tasks
 from torchsims.steppers._reports import Report
 from torchsims.steppers._whole_batch import WholeBatch, reduce
 
-__all__ = ["OptimizerFactory", "Stepper"]
+__all__ = ["OptimizerFactory", "Stepper", "check_type", "load_optimizer"]
 
 OptimizerFactory: TypeAlias = Callable[[list[tuple[str, nn.Parameter]]], Optimizer]
 """What makes an optimizer of named parameters, such as ``partial(Adam, lr=1e-3)``."""
@@ -44,13 +45,16 @@ class Stepper(ABC, Generic[R]):
         self.model = model
         self.normalizer = normalize
         self._lower_bounds = dict(lower_bounds or {})
+        for task, bound in self._lower_bounds.items():
+            if not isfinite(bound):
+                raise ValueError(f"Parameter `lower_bounds` should be finite. Found {bound} for task `{task}`.")
         trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
         if not trainable:
             raise ValueError("The model should have trainable parameters. Found none that requires a gradient.")
         self._ranks = Ranks(model, process_group)
         self._names = [self._plain_name(name) for name in trainable]
         self._theta = list(trainable.values())
-        self._frozen = [p for p in model.parameters() if not p.requires_grad]
+        self._frozen = {self._plain_name(name): p for name, p in model.named_parameters() if not p.requires_grad}
         self._accelerators = sorted({p.device for p in model.parameters() if p.device.type != "cpu"}, key=str)
         self._tasks = Tasks(expected=None if tasks is None else tuple(tasks))
         self._pending: R | None = None
@@ -92,19 +96,20 @@ class Stepper(ABC, Generic[R]):
             noise=Noise(self._accelerators),
             scale=(lambda objective: objective) if scaler is None else scaler.scale,
         )
-        with self._transaction(batch):
+        with self._transaction(batch, scaler) as undo:
             self._drop_gradients()
             report = self._gradients(batch, scaler)
             if report.skipped is not None:
-                self._undo()
+                undo()
         self._pending = report
         return report
 
     def update(self) -> None:
         """Apply the gradients that :meth:`backward` left, unless it reported that the step is skipped."""
+        self._check_home()
         report, self._pending = self._pending, None
         if report is None:
-            raise RuntimeError("Call `backward` before every `update`.")
+            raise RuntimeError("Method `update` should follow `backward`. Found no gradients that wait for it.")
         if report.skipped is None:
             try:
                 self._apply()
@@ -124,7 +129,8 @@ class Stepper(ABC, Generic[R]):
         return norm
 
     def end_epoch(self) -> None:
-        """Close an epoch, for methods and normalizers that look at epochs."""
+        """Close an epoch, for methods and normalizers that look at epochs. Gradients without an update are dropped."""
+        self._reverse()
         for module in self._statistics():
             module.end_epoch()
 
@@ -133,8 +139,13 @@ class Stepper(ABC, Generic[R]):
 
         It can be saved with `torch.save` and loaded with ``weights_only=True``.
         """
-        tasks = {"names": list(self._tasks.names), "named": self._tasks.named}
-        return {"method": type(self).__name__, "tasks": tasks, **self._state()}
+        self._check_home()
+        return {
+            "method": type(self).__name__,
+            "parameters": {name: list(p.shape) for name, p in zip(self._names, self._theta, strict=True)},
+            "tasks": {"names": list(self._tasks.names), "named": self._tasks.named},
+            **self._state(),
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Load what :meth:`state_dict` returned; if it does not fit, nothing changes."""
@@ -145,12 +156,16 @@ class Stepper(ABC, Generic[R]):
         before = deepcopy(self.state_dict())
         if before.keys() != state.keys():
             raise ValueError(f"The state should have the entries {sorted(before)}. Found {sorted(state)}.")
-        self._reverse()
+        _check_parameters(before["parameters"], state["parameters"])
         try:
             self._load(state)
+        except KeyError as error:
+            self._load(before)
+            raise ValueError(f"The state should be complete. Found no entry {error} in a part of it.") from error
         except BaseException:
             self._load(before)
             raise
+        self._pending, self._reversals, self._undo = None, [], _nothing
 
     # What a method defines.
 
@@ -175,12 +190,17 @@ class Stepper(ABC, Generic[R]):
         return [] if self.normalizer is None else [self.normalizer]
 
     def _state(self) -> dict[str, Any]:
-        return {} if self.normalizer is None else {"normalizer": self.normalizer.state_dict()}
+        if self.normalizer is None:
+            return {}
+        return {"normalizer": self.normalizer.state_dict(), "normalizer_type": type(self.normalizer).__name__}
 
     def _load(self, state: Mapping[str, Any]) -> None:
-        tasks = state["tasks"]
-        self._tasks = Tasks(tuple(tasks["names"]), tasks["named"], self._tasks.expected)
+        names, expected = tuple(state["tasks"]["names"]), self._tasks.expected
+        if names and expected is not None and names != expected:
+            raise ValueError(f"The state should be one of the tasks {list(expected)}. Found one of {list(names)}.")
+        self._tasks = Tasks(names, state["tasks"]["named"], expected)
         if self.normalizer is not None:
+            check_type(self.normalizer, state["normalizer_type"])
             self.normalizer.load_state_dict(state["normalizer"])
 
     # What methods use.
@@ -195,8 +215,11 @@ class Stepper(ABC, Generic[R]):
         return name.replace("_orig_mod.", "").removeprefix(self._ranks.prefix)
 
     @contextmanager
-    def _transaction(self, batch: Batch) -> Iterator[None]:
-        """Prepare to make it as if the body had not run, and do so if it raises."""
+    def _transaction(self, batch: Batch, scaler: GradScaler | None) -> Iterator[Callable[[], None]]:
+        """Provide what makes it as if the body had not run, and do so if it raises.
+
+        The scaler learns from a step that is skipped, and not from one that fails.
+        """
         buffers = self._buffers()
         values = clones(buffers)
         tasks = replace(self._tasks)
@@ -209,12 +232,18 @@ class Stepper(ABC, Generic[R]):
             self._reverse()
             self._drop_gradients()
 
-        self._undo = undo
+        def fail() -> None:
+            undo()
+            if scaler is not None:
+                for optimizer in self._optimizers():
+                    scaler._per_optimizer_states.pop(id(optimizer), None)
+
+        self._undo = fail
         self._ranks.broadcast(buffers)
         try:
-            yield
+            yield undo
         except BaseException:
-            undo()
+            fail()
             raise
 
     def _reverse(self) -> None:
@@ -231,12 +260,20 @@ class Stepper(ABC, Generic[R]):
             p.grad = None
 
     def _check_ready(self) -> None:
-        if self._lent:
-            raise RuntimeError("No step can be taken inside `with method.challenger()` or `method.random_iterate()`.")
-        if any(p.requires_grad for p in self._frozen) or not all(p.requires_grad for p in self._theta):
+        self._check_home()
+        changed = [f"`{name}` unfrozen" for name, p in self._frozen.items() if p.requires_grad]
+        changed += [f"`{name}` frozen" for name, p in zip(self._names, self._theta, strict=True) if not p.requires_grad]
+        if changed:
             raise ValueError(
                 "The trainable parameters should be those of the construction. "
-                "Found some frozen or unfrozen since: make a new method for them."
+                f"Found {', '.join(changed)} since: make a new method for them."
+            )
+
+    def _check_home(self) -> None:
+        if self._lent:
+            raise RuntimeError(
+                "The model should hold its own parameters. "
+                "Found those of the challenger or the random iterate: leave the `with` block first."
             )
 
     def _refresh(self, scaler: GradScaler) -> None:
@@ -244,6 +281,33 @@ class Stepper(ABC, Generic[R]):
         states = scaler._per_optimizer_states
         if any(states[id(o)]["stage"] is not OptState.READY for o in self._optimizers() if id(o) in states):
             scaler.update()
+
+
+def check_type(module: nn.Module, saved: str) -> None:
+    """Refuse the state of another kind of module, whose entries may have the same names."""
+    if type(module).__name__ != saved:
+        raise ValueError(f"The state should be one of `{type(module).__name__}`. Found one of `{saved}`.")
+
+
+def load_optimizer(optimizer: Optimizer, state: Mapping[str, Any]) -> None:
+    """Load the state of an optimizer and refuse that of another kind; the state stays the caller's."""
+    optimizer.load_state_dict(deepcopy(dict(state)))
+    for group in optimizer.param_groups:
+        missing = sorted(optimizer.defaults.keys() - group.keys())
+        if missing:
+            raise ValueError(
+                f"The state should be one of `{type(optimizer).__name__}`. Found one of an optimizer without {missing}."
+            )
+
+
+def _check_parameters(mine: Mapping[str, list[int]], other: Mapping[str, list[int]]) -> None:
+    """Refuse the state of another model; the order counts too, because that of an optimizer has no names."""
+    for name in sorted(mine.keys() | other.keys()):
+        if mine.get(name) != other.get(name):
+            wanted, found = (f"shape {x[name]}" if name in x else "none" for x in (mine, other))
+            raise ValueError(f"The state should be one of this model, with {wanted} for `{name}`. Found {found}.")
+    if list(mine) != list(other):
+        raise ValueError(f"The parameters should be in the order {list(mine)}. Found {list(other)}.")
 
 
 def _reload(module: WithStatistics) -> Callable[[], None]:

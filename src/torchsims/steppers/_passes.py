@@ -102,7 +102,13 @@ class Batch:
             self._require_grad(reading)
         if order is None:
             return reading
-        return replace(reading, names=self.tasks.names, total=reading.total[order], count=reading.count[order])
+        return replace(
+            reading,
+            names=self.tasks.names,
+            total=reading.total[order],
+            count=reading.count[order],
+            parts=tuple(reading.parts[i] for i in order),
+        )
 
     def _require_grad(self, reading: Reading) -> None:
         for name in reading.constant:
@@ -137,6 +143,7 @@ class Pass:
         count: the counts of the tasks on this rank, `m`.
         plain: whether every loss was a plain scalar.
         aux: what the closure returned beside the losses; a tuple if there are several micro-batches.
+        connected: whether any gradient could be computed; a batch without labels may have none.
     """
 
     def __init__(
@@ -144,6 +151,7 @@ class Pass:
     ) -> None:
         self._batch = batch
         self._module = module
+        self.connected = False
         self._start = [] if keep_graph or coefficients is not None else clones(list(module.buffers()))
         readings = self._sweep(keep_graph, coefficients, only_plain=coefficients is not None)
         self._graph = readings[0].total if keep_graph else None
@@ -179,7 +187,7 @@ class Pass:
                         raise ValueError("The closure should return plain losses as before. Found `TaskLosses`.")
                 if coefficients is not None:
                     self._pull(reading.total, coefficients)
-                    reading = replace(reading, total=reading.total.detach())
+                    reading = replace(reading, total=reading.total.detach(), parts=())  # lets go of the graph
             readings.append(reading)
         return readings
 
@@ -188,8 +196,11 @@ class Pass:
         objective = (coefficients.to(total) * total).sum()
         if ranks.wrapped:
             objective = objective * ranks.size  # the wrapper averages over the ranks; the batch's total is a sum
+        # Even without a graph: a scaler that has scaled nothing cannot unscale.
+        objective = self._batch.scale(objective)
         if total.requires_grad:
-            self._batch.scale(objective).backward()  # type: ignore[no-untyped-call]
+            self.connected = True
+            objective.backward()  # type: ignore[no-untyped-call]
 
 
 def _sum(tensors: list[Tensor]) -> Tensor:

@@ -5,11 +5,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal
 
+import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from torchsims.normalizers import Normalizer
-from torchsims.steppers._base import OptimizerFactory, Stepper
+from torchsims.steppers._base import OptimizerFactory, Stepper, load_optimizer
 from torchsims.steppers._copies import Challenger, JointChallenger, SequentialChallenger, clones, overwrite
 from torchsims.steppers._reports import MeritReport
 
@@ -53,16 +54,22 @@ class TwoCopies(Stepper[MeritReport]):
     def random_iterate(self) -> Iterator[nn.Module]:
         """Let the model hold the random iterate inside a ``with`` block; needs ``keep_random_iterate=True``."""
         if self._iterate is None:
-            raise RuntimeError("There is no random iterate: construct the method with `keep_random_iterate=True`.")
+            raise RuntimeError(
+                "Parameter `keep_random_iterate` should be True to keep one. Found `keep_random_iterate = False`."
+            )
         with self._lend():
             current = clones(self._first())
-            self._ranks.settle()
-            overwrite(self._first(), self._iterate)
+            self._hold(self._iterate)
             try:
                 yield self.model
             finally:
-                self._ranks.settle()
-                overwrite(self._first(), current)
+                self._hold(current)
+
+    def _hold(self, values: list[Tensor]) -> None:
+        """Give the model other values."""
+        self._ranks.settle()
+        overwrite(self._first(), values)
+        torch.clear_autocast_cache()  # it may hold casts of the old values
 
     def _draw_iterate(self) -> None:
         """Count a step and keep one of theta^0 ... theta^K, each with probability 1 / (K + 1): a reservoir of one."""
@@ -82,8 +89,7 @@ class TwoCopies(Stepper[MeritReport]):
 
     @contextmanager
     def _lend(self) -> Iterator[None]:
-        if self._lent:
-            raise RuntimeError("The model is lent already: leave the other `with` block first.")
+        self._check_home()
         self._lent = True
         try:
             yield
@@ -120,8 +126,8 @@ class TwoCopies(Stepper[MeritReport]):
         self._load_tensors(state["challenger"], self._second())
         if self._iterate is not None:
             self._load_tensors(state["random_iterate"], self._iterate)
-        self.outer.load_state_dict(state["outer"])
-        self.inner.load_state_dict(state["inner"])
+        load_optimizer(self.outer, state["outer"])
+        load_optimizer(self.inner, state["inner"])
         self._steps = state["steps"]
 
     def _load_tensors(self, saved: Mapping[str, Tensor], tensors: list[Tensor]) -> None:

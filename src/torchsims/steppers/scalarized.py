@@ -13,9 +13,9 @@ from torch.optim import Optimizer
 from torchsims._statistics import WithStatistics
 from torchsims.normalizers import Normalizer
 from torchsims.scalarizations import Scalarization
-from torchsims.steppers._base import OptimizerFactory, Stepper
+from torchsims.steppers._base import OptimizerFactory, Stepper, check_type, load_optimizer
 from torchsims.steppers._copies import clones, overwrite
-from torchsims.steppers._gradients import finish, finite, refuse
+from torchsims.steppers._gradients import finish, finite, refuse, reversal
 from torchsims.steppers._passes import Batch, Pass
 from torchsims.steppers._reports import NO_LABEL, OVERFLOW, ObjectiveReport, known
 from torchsims.steppers._whole_batch import WholeBatch, check_losses, to_host
@@ -83,11 +83,11 @@ class Scalarized(Stepper[ObjectiveReport]):
         early = self._early_coefficients(batch)
         here = Pass(batch, self.model, keep_graph=batch.single, coefficients=early)
         (whole,) = self._whole_batch(here)
-        self._plain = whole.losses if here.plain else None
+        self._remember_plain(whole.losses if here.plain else None)
         objective, coefficients, own = self._differentiate(whole)
         if early is None:
             here.backward(whole.per_total(coefficients))
-        finish(self.outer, self._theta, self._ranks, scaler)
+        finish(self.outer, self._theta, self._ranks, scaler, here.connected)
         # After unscaling: the method's own gradients come from the losses and were never scaled.
         for p, gradient in zip(self.scalarization.parameters(), own, strict=True):
             p.grad = gradient
@@ -114,23 +114,32 @@ class Scalarized(Stepper[ObjectiveReport]):
         if batch.single or self._plain is None or not self.scalarization.linear or self.normalizer is not None:
             return None
         ones = torch.ones_like(self._plain)
-        state = deepcopy(self.scalarization.state_dict())
+        training = self.scalarization.training
+        self.scalarization.eval()  # in which it does what its next training step will do, and changes nothing
         _, coefficients, _ = self._differentiate(WholeBatch(ones, ones, ones.bool(), ones, 1.0))
-        self.scalarization.load_state_dict(state)
+        self.scalarization.train(training)
         return coefficients / (len(batch.micro_batches) * self._ranks.size)
+
+    def _remember_plain(self, losses: Tensor | None) -> None:
+        """Keep the losses if they are plain scalars, for as long as the step is not given up."""
+        before = self._plain
+
+        def back() -> None:
+            self._plain = before
+
+        self._reversals.append(back)
+        self._plain = losses
 
     def _apply(self) -> None:
         if self._observe is None:
             self.outer.step()
             return
-        parameters = [p for group in self.outer.param_groups for p in group["params"]]
-        values, state = clones(parameters), deepcopy(self.outer.state_dict())
+        back = reversal(self.outer)
         self.outer.step()
         try:
             self._observe()
         except BaseException:
-            overwrite(parameters, values)
-            self.outer.load_state_dict(state)
+            back()
             raise
 
     def _look_after(self, batch: Batch, unit: Tensor | float) -> None:
@@ -179,9 +188,8 @@ class Scalarized(Stepper[ObjectiveReport]):
         }
 
     def _load(self, state: Mapping[str, Any]) -> None:
-        mine, other = type(self.scalarization).__name__, state["scalarization_type"]
-        if mine != other:
-            raise ValueError(f"The state should be one of `{mine}`. Found one of `{other}`.")
+        check_type(self.scalarization, state["scalarization_type"])
         super()._load(state)
         self.scalarization.load_state_dict(state["scalarization"])
-        self.outer.load_state_dict(state["outer"])
+        load_optimizer(self.outer, state["outer"])
+        self._plain = None

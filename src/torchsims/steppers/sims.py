@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from contextlib import nullcontext
-from copy import deepcopy
 from typing import Any, Literal, TypedDict, Unpack, final
 
 from torch import Tensor, nn
@@ -12,7 +11,7 @@ from torchsims import merit
 from torchsims.normalizers import Normalizer
 from torchsims.steppers._base import OptimizerFactory
 from torchsims.steppers._copies import clones, overwrite
-from torchsims.steppers._gradients import add_proximal, finish, finite, refuse, squared_distance
+from torchsims.steppers._gradients import add_proximal, finish, finite, refuse, reversal, squared_distance
 from torchsims.steppers._passes import Batch, Pass
 from torchsims.steppers._reports import NO_LABEL, OVERFLOW, MeritReport, known
 from torchsims.steppers._two_copies import TwoCopies
@@ -150,7 +149,7 @@ class SIMS(TwoCopies):
             # Eq. (grad_1), the gradient of h in theta': sum_i w_i grad psi(L_i(theta')) + lambda (theta' - theta)
             at_challenger.backward(there.per_total(ascent))
             challenger.collect_gradients()
-        finish(self.inner, challenger.parameters, self._ranks, scaler)
+        finish(self.inner, challenger.parameters, self._ranks, scaler, at_challenger.connected)
         if self.prox:
             add_proximal(theta, challenger.parameters, self.prox, target=1)
 
@@ -160,7 +159,7 @@ class SIMS(TwoCopies):
 
         # Eq. (grad_2), turned into descent on -h: sum_i w_i grad psi(L_i(theta)) - lambda (theta - theta')
         at_theta.backward(here.per_total(descent))
-        finish(self.outer, theta, self._ranks, scaler)
+        finish(self.outer, theta, self._ranks, scaler, at_theta.connected)
         if self.prox:
             add_proximal(theta, challenger.parameters, self.prox, target=0)
         return self._report(batch, here, there, at_theta.aux, scaled=scaler is not None)
@@ -174,8 +173,8 @@ class SIMS(TwoCopies):
     def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> Tensor:
         if self.order == "alternating":
             raise RuntimeError(
-                "Gradients can be clipped with `order='simultaneous'` only: "
-                "in alternating order the challenger has moved when `backward` returns."
+                "Parameter `order` should be 'simultaneous' to clip gradients. "
+                "Found `order = 'alternating'`, where the challenger has moved when `backward` returns."
             )
         return super().clip_grad_norm_(max_norm, norm_type)
 
@@ -196,13 +195,7 @@ class SIMS(TwoCopies):
         """Let the challenger step before the model does, for as long as the step is not given up."""
         if not finite(self.inner, self._ranks):
             return False
-        values, state = clones(self._challenger.parameters), deepcopy(self.inner.state_dict())
-
-        def back() -> None:
-            overwrite(self._challenger.parameters, values)
-            self.inner.load_state_dict(state)
-
-        self._reversals.append(back)
+        self._reversals.append(reversal(self.inner))
         self.inner.step()
         return True
 

@@ -1,0 +1,429 @@
+"""Step time and peak memory of every method, as multiples of a hand-written training step with equal weights.
+
+    make bench                        or: python bench/steps.py [--seconds 20] [--out bench/RESULTS.md]
+
+Writes `bench/RESULTS.md`. One thread, about eight minutes.
+"""
+
+import argparse
+import inspect
+import platform
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any, TypeAlias, final
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Adam
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from torchsims import FOOPS, SIMS, Scalarized, scalarizations
+
+TASKS = (2, 8, 32, 128)
+WARMUP = 3  # rounds: the optimizer states appear in the first step, the early coefficients in the second
+FEWEST_ROUNDS = 9
+MICRO_BATCHES = 4
+OUTER, INNER = partial(Adam, lr=1e-4), partial(Adam, lr=5e-4)
+
+Batch: TypeAlias = tuple[Tensor, Tensor]
+Step: TypeAlias = Callable[[], object]
+
+
+# The models: a shared encoder and a head a task.
+
+
+@final
+class Net(nn.Module):
+    """A shared encoder and heads; a head gives one task or, where it is the only one, all of them."""
+
+    def __init__(self, encoder: nn.Module, heads: list[nn.Module], tasks: int) -> None:
+        super().__init__()
+        self.encoder, self.heads, self.tasks = encoder, nn.ModuleList(heads), tasks
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        features = self.encoder(x)
+        outputs = [head(features) for head in self.heads]
+        return outputs if len(outputs) == self.tasks else list(outputs[0].unbind(1))
+
+
+@final
+class LowRank(nn.Module):
+    """A frozen linear map and a trainable map of low rank beside it."""
+
+    def __init__(self, width: int, rank: int) -> None:
+        super().__init__()
+        self.base = nn.Linear(width, width).requires_grad_(False)
+        self.down, self.up = nn.Linear(width, rank, bias=False), nn.Linear(rank, width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.base(x) + self.up(self.down(x))
+        return result
+
+
+def conv(inputs: int, outputs: int, stride: int) -> nn.Module:
+    layers = [nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU()]
+    return nn.Sequential(*layers)
+
+
+def cnn(tasks: int) -> Net:
+    encoder = nn.Sequential(conv(3, 32, 1), conv(32, 64, 2), conv(64, 64, 1))
+    return Net(encoder, [nn.Conv2d(64, 1, 1) for _ in range(tasks)], tasks)
+
+
+def perceptron(inputs: int, width: int) -> nn.Module:
+    deeper = [layer for _ in range(2) for layer in (nn.Linear(width, width), nn.ReLU())]
+    return nn.Sequential(nn.Linear(inputs, width), nn.ReLU(), *deeper)
+
+
+def mlp(tasks: int) -> Net:
+    return Net(perceptron(64, 512), [nn.Linear(512, 1) for _ in range(tasks)], tasks)
+
+
+def one_head(tasks: int) -> Net:
+    return Net(perceptron(64, 128), [nn.Linear(128, tasks)], tasks)
+
+
+def adapted(tasks: int) -> Net:
+    encoder = nn.Sequential(*(LowRank(1024, 4) for _ in range(4)))
+    return Net(encoder, [nn.Linear(1024, 1) for _ in range(tasks)], tasks)
+
+
+@final
+@dataclass(frozen=True)
+class Setting:
+    """A model, its data, and what to say about it."""
+
+    title: str
+    model: Callable[[int], Net]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+    def make(self, tasks: int) -> tuple[Net, Batch]:
+        torch.manual_seed(0)
+        return self.model(tasks), (torch.randn(self.inputs), torch.rand(tasks, *self.outputs))
+
+
+CNN = Setting(
+    "CNN: three convolutions with batch norm on 8 images of 64 x 64, a 1 x 1 convolution a task",
+    cnn,
+    (8, 3, 64, 64),
+    (8, 1, 32, 32),
+)
+MLP = Setting("MLP: three layers of 512 on 512 rows, a linear head a task", mlp, (512, 64), (512, 1))
+ONE_HEAD = Setting(
+    "One head: three layers of 128 on 64 rows, one linear head for all tasks: the model's cost hardly grows",
+    one_head,
+    (64, 64),
+    (64,),
+)
+ADAPTED = Setting("four frozen layers of 1024 with adapters of rank 4", adapted, (64, 1024), (64, 1))
+
+
+def task_losses(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
+    x, targets = batch
+    return {f"task{i}": (y - t).square().mean() for i, (y, t) in enumerate(zip(model(x), targets, strict=True))}
+
+
+# The methods: what each does in a step, and in how many passes.
+
+
+@final
+@dataclass(frozen=True)
+class Method:
+    """What is measured.
+
+    Attributes:
+        make: prepares the model and returns a step.
+        steps: how many hand-written steps are in one step, at least.
+        forwards: how many forward passes without gradients there are beside them.
+        micro: whether it is compared with a hand-written step over micro-batches.
+    """
+
+    make: Callable[[Net, Batch], Step]
+    steps: int = 1
+    forwards: int = 0
+    micro: bool = False
+
+
+def split(batch: Batch) -> list[Batch]:
+    return list(zip(batch[0].chunk(MICRO_BATCHES), batch[1].chunk(MICRO_BATCHES, 1), strict=True))
+
+
+def by_hand(model: Net, batch: Batch, micro: bool = False) -> Step:
+    optimizer = OUTER([p for p in model.parameters() if p.requires_grad])
+    parts = split(batch) if micro else [batch]
+
+    def step() -> None:
+        optimizer.zero_grad()
+        for part in parts:
+            (torch.stack(list(task_losses(model, part).values())).mean() / len(parts)).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+
+    return step
+
+
+def forward_pass(model: Net, batch: Batch, micro: bool = False) -> Step:
+    parts = split(batch) if micro else [batch]
+
+    @torch.no_grad()
+    def step() -> None:
+        for part in parts:
+            task_losses(model, part)
+
+    return step
+
+
+def scalarized(model: Net, batch: Batch, kind: Callable[..., Any], micro: bool = False, **options: Any) -> Step:
+    if "tasks" in inspect.signature(kind).parameters:
+        options["tasks"] = [f"task{i}" for i in range(model.tasks)]
+    method = Scalarized(model, kind(**options), outer=OUTER)
+    return partial(method.step, task_losses, *(split(batch) if micro else [batch]))
+
+
+def two_copies(model: Net, batch: Batch, kind: type[SIMS] = SIMS, micro: bool = False, **options: Any) -> Step:
+    method = kind(model, outer=OUTER, inner=INNER, **options)
+    return partial(method.step, task_losses, *(split(batch) if micro else [batch]))
+
+
+def methods() -> dict[str, Method]:
+    result = {"by hand, again (noise)": Method(by_hand)}
+    for name in sorted(set(scalarizations.__all__) - {"Scalarization"}):
+        kind = getattr(scalarizations, name)
+        result[name] = Method(partial(scalarized, kind=kind), forwards=int(kind.observes))
+    normalised = partial(scalarized, kind=scalarizations.STCH, normalize=True, warmup_epochs=0)
+    log_merit = partial(scalarized, kind=scalarizations.LogMerit, micro=True)
+    return result | {
+        "STCH, normalised": Method(normalised),
+        "SIMS, joint": Method(partial(two_copies, evaluation="joint"), 2),
+        "SIMS, sequential": Method(two_copies, 2, 1),
+        "SIMS, alternating": Method(partial(two_copies, order="alternating"), 2, 2),
+        "FOOPS, sequential": Method(partial(two_copies, kind=FOOPS), 2, 1),
+        "LogMerit, 4 micro-batches": Method(log_merit, 1, 1, micro=True),
+        "SIMS, sequential, 4 micro-batches": Method(partial(two_copies, micro=True), 2, 2, micro=True),
+    }
+
+
+# Time: a step by hand and a step of a method, for every method in turn, many rounds, median ratios.
+
+
+@final
+@dataclass(frozen=True)
+class Times:
+    """What was measured for one model and one number of tasks.
+
+    Attributes:
+        yardstick: the median time of a step by hand, in seconds, over the whole batch and over micro-batches.
+        forward: the median time of a forward pass, alike, as a multiple of the yardstick.
+        methods: the median time of a step of every method as a multiple of its yardstick.
+    """
+
+    yardstick: dict[bool, float]
+    forward: dict[bool, float]
+    methods: dict[str, float]
+
+    def passes(self, method: Method) -> float:
+        """Return the time of the passes that a method cannot do without, as a multiple of its yardstick."""
+        return method.steps + method.forwards * self.forward[method.micro]
+
+    def beyond(self, name: str, method: Method) -> float:
+        """Return what a step takes beyond its passes, in seconds."""
+        return (self.methods[name] - self.passes(method)) * self.yardstick[method.micro]
+
+
+def measure(setting: Setting, tasks: int, budget: float) -> Times:
+    yardsticks = {micro: by_hand(*setting.make(tasks), micro=micro) for micro in (False, True)}
+    forwards = {micro: forward_pass(*setting.make(tasks), micro=micro) for micro in (False, True)}
+    compared: dict[bool | str, tuple[bool, Step]] = {micro: (micro, step) for micro, step in forwards.items()}
+    compared |= {name: (method.micro, method.make(*setting.make(tasks))) for name, method in methods().items()}
+    hand: dict[bool, list[float]] = {False: [], True: []}
+    ratios: dict[bool | str, list[float]] = {name: [] for name in compared}
+    for _ in range(WARMUP):
+        for micro, step in compared.values():
+            yardsticks[micro]()
+            step()
+    end = time.monotonic() + budget
+    while time.monotonic() < end or len(ratios[False]) < FEWEST_ROUNDS:
+        for name, (micro, step) in compared.items():
+            before = seconds(yardsticks[micro])
+            hand[micro].append(before)
+            ratios[name].append(seconds(step) / before)
+    print(f"{setting.title}: {tasks} tasks, {len(ratios[False])} rounds", flush=True)
+    return Times(
+        {micro: median(each) for micro, each in hand.items()},
+        {micro: median(ratios[micro]) for micro in forwards},
+        {name: median(ratios[name]) for name in methods()},
+    )
+
+
+def seconds(step: Step) -> float:
+    start = time.process_time()
+    step()
+    return time.process_time() - start
+
+
+def time_tables(setting: Setting, budget: float) -> Iterator[str]:
+    """Yield one table of multiples and one of what remains beyond the passes themselves."""
+    measured = {tasks: measure(setting, tasks, budget) for tasks in TASKS}
+    yield f"### {setting.title}\n"
+    yield row("times a step by hand", *(f"{tasks} tasks" for tasks in TASKS), "passes alone, 2 tasks")
+    yield rule(len(TASKS) + 2)
+    yield row("*a step by hand, ms*", *(f"*{1e3 * each.yardstick[False]:.2f}*" for each in measured.values()), "")
+    for name, method in methods().items():
+        multiples = [f"{each.methods[name]:.2f}" for each in measured.values()]
+        yield row(name, *multiples, f"{measured[TASKS[0]].passes(method):.2f}")
+    yield ""
+    yield row("microseconds beyond the passes", *(f"{tasks} tasks" for tasks in TASKS))
+    yield rule(len(TASKS) + 1)
+    for name, method in methods().items():
+        yield row(name, *(f"{1e6 * each.beyond(name, method):.0f}" for each in measured.values()))
+    yield ""
+
+
+# Memory: the bytes of all storages that are alive at once, counted exactly.
+
+
+@final
+class PeakBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts the bytes of the tensors made inside, from the construction of the model on."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.live: int = 0
+        self.peak: int = 0
+        self._seen: set[int] = set()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for leaf in tree_leaves(result):
+            if isinstance(leaf, Tensor):
+                self._count(leaf.untyped_storage())
+        return result
+
+    def _count(self, storage: torch.UntypedStorage) -> None:
+        key, size = storage._cdata, storage.nbytes()
+        if key in self._seen:
+            return
+        self._seen.add(key)
+        self.live += size
+        self.peak = max(self.peak, self.live)
+        weakref.finalize(storage, self._forget, key, size)
+
+    def _forget(self, key: int, size: int) -> None:
+        self._seen.discard(key)
+        self.live -= size
+
+
+def peak_bytes(setting: Setting, tasks: int, make: Callable[[Net, Batch], Step]) -> int:
+    counter = PeakBytes()
+    with counter:
+        step = make(*setting.make(tasks))
+        for _ in range(WARMUP):
+            step()
+    return counter.peak
+
+
+def trainable_bytes(model: nn.Module) -> int:
+    return sum(p.numel() * p.element_size() for p in model.parameters() if p.requires_grad)
+
+
+def memory_table(setting: Setting) -> Iterator[str]:
+    yield f"### {setting.title}\n"
+    yield row("times a step by hand", *(f"{tasks} tasks" for tasks in TASKS))
+    yield rule(len(TASKS) + 1)
+    hand = {micro: [peak_bytes(setting, n, partial(by_hand, micro=micro)) for n in TASKS] for micro in (False, True)}
+    yield row("*a step by hand, MB*", *(f"*{peak / 1e6:.1f}*" for peak in hand[False]))
+    for name, method in methods().items():
+        peaks = [peak_bytes(setting, tasks, method.make) for tasks in TASKS]
+        yield row(name, *(f"{p / base:.3f}" for p, base in zip(peaks, hand[method.micro], strict=True)))
+    copies = [4 * trainable_bytes(setting.make(tasks)[0]) for tasks in TASKS]
+    bounds = [1.05 * (base + copy) / base for base, copy in zip(hand[False], copies, strict=True)]
+    yield row("*bound for sequential*", *(f"*{bound:.3f}*" for bound in bounds))
+    yield ""
+
+
+def frozen_table(setting: Setting, tasks: int = 2) -> Iterator[str]:
+    model, _ = setting.make(tasks)
+    everything = sum(p.numel() * p.element_size() for p in model.parameters())
+    yield f"### Mostly frozen: {setting.title}, {tasks} tasks\n"
+    yield f"{everything / 1e6:.2f} MB of parameters, {trainable_bytes(model) / 1e6:.2f} MB of them trainable.\n"
+    yield row("", "peak, MB", "beyond a step by hand, MB")
+    yield rule(3)
+    base = peak_bytes(setting, tasks, by_hand)
+    yield row("a step by hand", f"{base / 1e6:.2f}", "")
+    for name in ("LogMerit", "SIMS, sequential", "SIMS, joint"):
+        peak = peak_bytes(setting, tasks, methods()[name].make)
+        yield row(name, f"{peak / 1e6:.2f}", f"{(peak - base) / 1e6:.2f}")
+    yield ""
+
+
+# The page.
+
+
+def row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def rule(columns: int) -> str:
+    return row("---", *["---:"] * (columns - 1))
+
+
+def machine() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor())
+    cores = sum(line.startswith("processor") for line in lines)
+    return (
+        f"{model}, {cores} cores, {torch.get_num_threads()} thread used; {platform.system()}, "
+        f"Python {platform.python_version()}, torch {torch.__version__}"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measure step times and peak memory of all methods.")
+    parser.add_argument("--seconds", type=float, default=20.0, help="time for every model and number of tasks")
+    parser.add_argument("--out", type=Path, default=Path(__file__).with_name("RESULTS.md"))
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    lines = [
+        "# Step time and peak memory",
+        "",
+        f"`make bench`, that is `python bench/steps.py --seconds {arguments.seconds:g}`, on: {machine()}.",
+        "",
+        "The yardstick is a training step written by hand: `zero_grad`, the mean of the losses, `backward`, a step of "
+        "Adam. Methods over micro-batches are compared with a step by hand over the same micro-batches.",
+        "",
+        "## Time",
+        "",
+        "Processor times on one thread. All methods take a step in turn, each right after a step by hand, round after "
+        "round; the tables show the median of the ratios of such neighbours. The first row is the yardstick against "
+        "itself: its distance from 1 is the noise. *Passes alone* is what the forward and "
+        "backward passes and optimizer steps of a method cost when written by hand; the second table shows what a "
+        "step takes beyond them.",
+        "",
+    ]
+    for setting in (CNN, MLP, ONE_HEAD):
+        lines += time_tables(setting, arguments.seconds)
+    lines += [
+        "## Peak memory",
+        "",
+        "Bytes of all tensors alive at once, from the construction of the model through three steps; exact and the "
+        "same in every run. The bound for sequential SIMS: the step by hand, one more copy of the trainable "
+        "parameters, of their gradients and of Adam's two moments, and 5 %.",
+        "",
+    ]
+    for setting in (CNN, MLP):
+        lines += memory_table(setting)
+    lines += frozen_table(ADAPTED)
+    arguments.out.write_text("\n".join(lines).rstrip() + "\n")
+
+
+if __name__ == "__main__":
+    main()

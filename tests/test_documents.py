@@ -1,0 +1,50 @@
+"""The README and the documentation say what is true: their code runs, and they name what there is."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import torchsims
+from torchsims import merit, normalizers, scalarizations, transforms
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_the_readme_runs_from_top_to_bottom() -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), flags=re.MULTILINE | re.DOTALL)
+    assert len(blocks) >= 4
+    names: dict[str, object] = {}
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), names)
+
+
+@pytest.mark.parametrize("document", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda p: p.name)
+def test_links_to_files_lead_somewhere(document: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", document.read_text()):
+        if not target.startswith("http"):
+            assert (document.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("module", [torchsims, merit, normalizers, scalarizations, transforms])
+def test_every_public_name_is_documented_and_has_an_example(module: object) -> None:
+    text = (ROOT / "docs" / "api.md").read_text()
+    for name in module.__all__:  # type: ignore[attr-defined]
+        value = getattr(module, name)
+        assert f"`{name}`" in text or f"torchsims.{name}" in text, f"docs/api.md does not list `{name}`"
+        assert value.__doc__, f"`{name}` has no docstring"
+
+
+@pytest.mark.parametrize("module", [torchsims, merit, normalizers, scalarizations, transforms])
+def test_every_method_and_function_has_a_runnable_example(module: object) -> None:
+    bases = {"Report", "MeritReport", "ObjectiveReport", "Stepper", "Scalarization", "Normalizer", "Transform"}
+    for name in module.__all__:  # type: ignore[attr-defined]
+        value = getattr(module, name)
+        if callable(value) and name not in bases:
+            assert ">>>" in (value.__doc__ or ""), f"`{name}` has no example"
+
+
+def test_the_version_is_the_installed_one() -> None:
+    from importlib.metadata import version
+
+    assert version("torchsims") == torchsims.__version__

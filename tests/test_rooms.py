@@ -1,0 +1,62 @@
+"""Lower rooms never import upper ones, and the core imports torch and numpy only."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "src" / "torchsims"
+
+# What each room may import of the package; itself is always allowed.
+ALLOWED: dict[str, set[str]] = {
+    "_statistics": set(),
+    "transforms": set(),
+    "merit": {"transforms"},
+    "losses": set(),
+    "normalizers": {"_statistics"},
+    "scalarizations": {"_statistics", "merit", "transforms"},
+    "steppers": {"_statistics", "merit", "transforms", "losses", "normalizers", "scalarizations"},
+}
+CORE = {"torch", "numpy"}
+
+
+def imports(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module == "torchsims":
+            found |= {f"torchsims.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add(node.module or "")
+    return found
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_file_imports_only_what_its_room_may(path: Path) -> None:
+    room = room_of(path)
+    if room in ("__init__", "__main__"):
+        return
+    assert room in ALLOWED, f"Say in this test what the new room `{room}` may import."
+    inside = {name.split(".")[1] for name in imports(path) if name.startswith("torchsims.")}
+    assert inside <= ALLOWED[room] | {room}
+    outside = {name.split(".")[0] for name in imports(path)} - {"torchsims"} - set(sys.stdlib_module_names)
+    assert outside <= CORE
+
+
+def test_one_file_imports_torch_distributed() -> None:
+    found = [p.name for p in PACKAGE.rglob("*.py") if any(n.startswith("torch.distributed") for n in imports(p))]
+    assert found == ["_distributed.py"]
+
+
+def test_importing_the_package_loads_no_optional_dependency() -> None:
+    optional = ["torchjd", "transformers", "peft", "torchmetrics", "sklearn", "matplotlib", "rich", "typer", "scipy"]
+    code = f"import sys, torchsims; print([m for m in {optional} if m in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
