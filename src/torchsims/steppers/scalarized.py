@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from copy import deepcopy
 from typing import Any, final
 
 import torch
