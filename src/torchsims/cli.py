@@ -112,12 +112,14 @@ def prox(
 def rules(
     out: Out = None,
     problems: Annotated[str, typer.Option(help="Names, separated by commas.")] = "f1,f2,f11",
+    starts: Starts = None,
     tau: Annotated[float, typer.Option(help="Temperature of SIMS.")] = 1.0,
     steps: Annotated[int, typer.Option(help="Steps of every run.")] = 20_000,
     compiled: Compiled = True,
 ) -> None:
     """Rules that choose lambda at every step, beside fixed values; not in the paper."""
-    _reproduce("rules", out, problems=_names(problems), tau=tau, steps=steps, compiled=compiled)
+    options: dict[str, Any] = {} if starts is None else {"starts": _points(starts)}
+    _reproduce("rules", out, problems=_names(problems), tau=tau, steps=steps, compiled=compiled, **options)
 
 
 @reproduce.command()

@@ -26,7 +26,7 @@ LABELS = {
 }
 STCH_MU = 0.1
 FOOPS_TAU = 1.0
-PERTURB = 0.1  # how far the challenger starts from the model in every coordinate
+PERTURB = 0.05  # how far the challenger starts from the model in every coordinate
 
 METHODS: dict[str, Callable[[float, Tensor], Scalarization | Saddle]] = {
     "ew": lambda tau, offset: EW(),
@@ -40,11 +40,11 @@ METHODS: dict[str, Callable[[float, Tensor], Scalarization | Saddle]] = {
 
 
 def offset(seed: int, dimension: int = 2) -> Tensor:
-    """Return where the challenger starts, less where the model does: as ``SIMS(..., perturb=0.1, seed=seed)`` has it.
+    """Return where the challenger starts, less where the model does: as ``SIMS(..., perturb=0.05, seed=seed)`` has it.
 
     Example:
         >>> offset(1)
-        tensor([0.1000, 0.1000], dtype=torch.float64)
+        tensor([0.0500, 0.0500], dtype=torch.float64)
     """
     coins = torch.randint(2, (dimension,), generator=torch.Generator().manual_seed(seed))
     return PERTURB * (2.0 * coins.double() - 1)

@@ -3,7 +3,7 @@
     torchsims reproduce phase --out runs/phase
 
 A map over the temperature and the ratio of the two learning rates, one map for each augmentation; ten runs a cell: both
-scalings of Fig. 1 x five starts. The challenger starts 0.1 away in every coordinate.
+scalings of Fig. 1 x five starts. The challenger starts 0.05 away in every coordinate.
 """
 
 from dataclasses import asdict, dataclass

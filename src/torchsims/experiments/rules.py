@@ -16,9 +16,10 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from torch.optim import SGD
 
-from torchsims.experiments._checks import check_names, check_positive
+from torchsims.experiments._checks import check_names, check_points, check_positive
 from torchsims.experiments._runs import Outcome, Saddle, run_rows
 from torchsims.experiments.prox import INNER_RATE, OUTER_RATE, PROBLEMS, SETTLE, ranks, rounding
+from torchsims.problems import F1
 from torchsims.reporting import Progress, Report, Row
 
 __all__ = ["Settings", "run"]
@@ -62,12 +63,14 @@ class Settings:
     """What can be chosen."""
 
     problems: tuple[str, ...] = tuple(PROBLEMS)
+    starts: tuple[tuple[float, ...], ...] = tuple(tuple(start) for start in F1().starts.tolist())
     tau: float = 1.0
     steps: int = 20_000
     compiled: bool = True
 
     def __post_init__(self) -> None:
         check_names("problems", self.problems, PROBLEMS)
+        check_points("starts", self.starts)
         check_positive("tau", self.tau)
         check_positive("steps", self.steps)
 
@@ -120,11 +123,12 @@ class _Rules:
 def _cases(name: str, settings: Settings, progress: Progress) -> tuple[Tensor, ...]:
     """Return first steps, distances then, final distances over those of lambda = 0, ranks, each `start x rule`."""
     problem = PROBLEMS[name]()
-    shape = (len(problem.starts), len(RULES))
+    starts = torch.tensor(settings.starts, dtype=torch.float64)
+    shape = (len(starts), len(RULES))
     outcome: Outcome = run_rows(
         problem,
-        Saddle(tau=settings.tau, inner_rate=INNER_RATE, rule=_Rules(len(problem.starts))),
-        problem.starts.repeat_interleave(len(RULES), 0),
+        Saddle(tau=settings.tau, inner_rate=INNER_RATE, rule=_Rules(len(starts))),
+        starts.repeat_interleave(len(RULES), 0),
         steps=settings.steps,
         rate=OUTER_RATE,
         optimizer=SGD,
