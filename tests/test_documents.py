@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import torchsims
-from torchsims import merit, normalizers, scalarizations, transforms
+from torchsims import merit, normalizers, problems, scalarizations, transforms
 
 ROOT = Path(__file__).parent.parent
 
@@ -26,7 +26,7 @@ def test_links_to_files_lead_somewhere(document: Path) -> None:
             assert (document.parent / target).exists(), target
 
 
-@pytest.mark.parametrize("module", [torchsims, merit, normalizers, scalarizations, transforms])
+@pytest.mark.parametrize("module", [torchsims, merit, normalizers, problems, scalarizations, transforms])
 def test_every_public_name_is_documented_and_has_an_example(module: object) -> None:
     text = (ROOT / "docs" / "api.md").read_text()
     for name in module.__all__:  # type: ignore[attr-defined]
@@ -35,9 +35,18 @@ def test_every_public_name_is_documented_and_has_an_example(module: object) -> N
         assert value.__doc__, f"`{name}` has no docstring"
 
 
-@pytest.mark.parametrize("module", [torchsims, merit, normalizers, scalarizations, transforms])
+@pytest.mark.parametrize("module", [torchsims, merit, normalizers, problems, scalarizations, transforms])
 def test_every_method_and_function_has_a_runnable_example(module: object) -> None:
-    bases = {"Report", "MeritReport", "ObjectiveReport", "Stepper", "Scalarization", "Normalizer", "Transform"}
+    bases = {
+        "Report",
+        "MeritReport",
+        "ObjectiveReport",
+        "Stepper",
+        "Scalarization",
+        "Normalizer",
+        "Transform",
+        "Problem",
+    }
     for name in module.__all__:  # type: ignore[attr-defined]
         value = getattr(module, name)
         if callable(value) and name not in bases:

@@ -134,6 +134,16 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
     assert list(tmp_path.iterdir()) == []
 
 
+def test_without_a_compiler_it_says_so_and_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    quick = [option for option in QUICK["rules"] if option != "--no-compile"]
+    assert _call(monkeypatch, "reproduce", "rules", "--out", str(tmp_path / "out"), *quick) == 0
+    assert "No C++ compiler found" in capsys.readouterr().err
+    assert _results(tmp_path / "out")["settings"]["compiled"] is False
+
+
 def test_reproduce_alone_lists_the_names(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert _call(monkeypatch, "reproduce") == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == NAMES

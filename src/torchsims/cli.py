@@ -1,5 +1,7 @@
 """The command line. Heavy imports wait until a command needs them, so that ``--help`` answers at once."""
 
+import os
+import shutil
 import sys
 import time
 from importlib import import_module
@@ -150,6 +152,9 @@ def _reproduce(name: str, out: Path | None, **options: Any) -> None:
     from torchsims.reporting import check_out, markdown, show_progress, write
 
     out = Path("runs") / name if out is None else out
+    if options["compiled"] and not any(map(shutil.which, (os.environ.get("CXX", "g++"), "g++", "clang++"))):
+        typer.echo("No C++ compiler found: the steps are not compiled and take about ten times longer.", err=True)
+        options["compiled"] = False
     experiment = import_module(f"torchsims.experiments.{name}")
     try:
         settings = experiment.Settings(**options)

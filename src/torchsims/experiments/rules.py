@@ -96,7 +96,7 @@ def run(settings: Settings, progress: Progress) -> Report:
         command="torchsims reproduce rules",
         settings=asdict(settings) | {"outer_rate": OUTER_RATE, "inner_rate": INNER_RATE, "settle": SETTLE},
         rows=rows,
-        figures={"rules": _figure(list(zip(RULES, settled.mean(0).tolist(), rank.mean(0).tolist(), strict=True)))},
+        figures={"rules": _figure(settled.mean(0), rank.mean(0))},
         notes=[
             "Means over problems and starts: the first step with r_k below 0.1, the distance to the front then, the "
             "rank of the final distance among the five fixed values (1 is at least as near as all of them).",
@@ -150,15 +150,20 @@ def _cases(name: str, settings: Settings, progress: Progress) -> tuple[Tensor, .
     )
 
 
-def _figure(places: list[tuple[str, float, float]]) -> Figure:
-    figure = Figure(figsize=(8.0, 4.8), layout="constrained")
-    axis = figure.subplots()
-    for i, (name, first, rank) in enumerate(places):
-        mark, colour = ("s", "0.5") if name in FIXED else ("o", f"C{i % 10}")
-        axis.plot(first, rank, mark, color=colour, label=name)
-    axis.set_xscale("log")
-    axis.set_xlabel("mean first step with $r_k < 0.1$")
-    axis.set_ylabel("mean rank of the final distance (1 is best)")
-    axis.grid(alpha=0.2)
-    figure.legend(loc="outside right upper", frameon=False, fontsize=8)
+def _figure(first: Tensor, rank: Tensor) -> Figure:
+    figure = Figure(figsize=(8.4, 4.6), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    places = range(len(RULES))
+    colours = ["0.6" if name in FIXED else "#d55e00" for name in RULES]
+    for axis, values, label in (
+        (left, first, "mean first step with $r_k < 0.1$"),
+        (right, rank, "mean rank, 1 is best"),
+    ):
+        axis.barh(places, values.numpy(), color=colours)
+        for place, value in zip(places, values.tolist(), strict=True):
+            axis.annotate(f"{value:.3g}", (value, place), (3, 0), textcoords="offset points", va="center", fontsize=8)
+        axis.set_xlabel(label)
+        axis.margins(x=0.12)
+    left.set_yticks(places, list(RULES))
+    left.invert_yaxis()
     return figure
