@@ -17,7 +17,9 @@ from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 from torch.optim import SGD
 
 from small_runs import (
@@ -179,6 +181,23 @@ def test_a_state_fits_the_model_with_and_without_a_compiler(name: str) -> None:
     assert differences(snapshot(method), snapshot(other)) == sorted(
         f"/model/{prefix}{name}" for name in plain.state_dict() for prefix in ("", "_orig_mod.")
     )
+
+
+@pytest.mark.skipif(not dist.is_available(), reason="this build of torch has no torch.distributed")
+def test_a_state_fits_the_model_with_and_without_a_wrapper(tmp_path: Path) -> None:
+    source = trained("sims")
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    try:
+        inside = network()
+        inside.load_state_dict(source.model.state_dict())
+        wrapped = METHODS["sims"](DistributedDataParallel(inside))
+        wrapped.load_state_dict(deepcopy(source.state_dict()))
+        wrapped.step(task_losses, batch(50))
+        source.load_state_dict(wrapped.state_dict())
+        found = differences(snapshot(source), snapshot(wrapped))
+    finally:
+        dist.destroy_process_group()
+    assert all(name.startswith("/model/") for name in found)
 
 
 def test_two_methods_that_load_one_state_stay_apart() -> None:

@@ -19,6 +19,7 @@ from support import (
     gradients,
     make_data,
     make_net,
+    make_scalarized,
     make_sims,
     mean_losses,
     parameters,
@@ -173,6 +174,54 @@ def test_each_copy_sees_each_batch_once(evaluation: Any, micro_batches: int) -> 
     torch.testing.assert_close(flat(model.buffers()), flat(plain.buffers()), rtol=0, atol=1e-14)
     with method.challenger():
         torch.testing.assert_close(flat(model.buffers()), flat(rival.buffers()), rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("evaluation", EVALUATIONS)
+def test_looking_again_leaves_no_trace_in_the_buffers(evaluation: Any) -> None:
+    """In alternating order the challenger runs twice, at two points; its buffers are those of the first."""
+    model, data = make_net(batch_norm=True), make_data()
+    method = make_sims(model, evaluation=evaluation, order="alternating", perturb=0.1)
+    with method.challenger():
+        rival = deepcopy(model)
+    method.step(mean_losses(), data)
+    rival(data.x)
+    with method.challenger():
+        torch.testing.assert_close(flat(model.buffers()), flat(rival.buffers()), rtol=0, atol=1e-14)
+
+
+def test_observing_leaves_no_trace_in_the_buffers() -> None:
+    model, data = make_net(batch_norm=True), make_data()
+    plain = deepcopy(model)
+    make_scalarized(model, "FAMO").step(mean_losses(), data)
+    plain(data.x)
+    torch.testing.assert_close(flat(model.buffers()), flat(plain.buffers()), rtol=0, atol=1e-14)
+
+
+class Replacing(nn.Module):
+    """A module that puts a new tensor in the place of a buffer."""
+
+    mean: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(5, 3, dtype=torch.float64)
+        self.register_buffer("mean", torch.zeros(3, dtype=torch.float64))
+
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        out = self.layer(x)
+        self.mean = 0.9 * self.mean + 0.1 * out.detach().mean(0)
+        return dict(zip(TASKS, (out - self.mean).unbind(1), strict=True))
+
+
+@pytest.mark.parametrize("evaluation", EVALUATIONS)
+def test_buffers_that_are_replaced_are_refused_and_put_back(evaluation: Any) -> None:
+    model = Replacing()
+    mean = model.mean
+    method = make_sims(model, evaluation=evaluation)
+    with pytest.raises(ValueError, match="Buffer `mean` should be changed in place"):
+        method.step(mean_losses(), make_data())
+    assert model.mean is mean
+    assert not mean.any()
 
 
 @pytest.mark.parametrize("evaluation", EVALUATIONS)

@@ -145,9 +145,9 @@ class SIMS(TwoCopies):
             start = clones(list(module.buffers())) if self.order == "alternating" else []
             at_challenger = Pass(batch, module, keep_graph=batch.single)
             here, there = self._whole_batch(at_theta, at_challenger)
-            descent, ascent = self._coefficients(here, there)
+            for_theta, for_challenger = self._coefficients(here, there)
             # Eq. (grad_1), the gradient of h in theta': sum_i w_i grad psi(L_i(theta')) + lambda (theta' - theta)
-            at_challenger.backward(there.per_total(ascent))
+            at_challenger.backward(there.per_total(for_challenger))
             challenger.collect_gradients()
         finish(self.inner, challenger.parameters, self._ranks, scaler, at_challenger.connected)
         if self.prox:
@@ -155,10 +155,10 @@ class SIMS(TwoCopies):
 
         if self.order == "alternating" and self._move_challenger():
             here, there = self._whole_batch(at_theta, self._look_again(batch, start), unit=here.unit)
-            descent, _ = self._coefficients(here, there)
+            for_theta, _ = self._coefficients(here, there)
 
         # Eq. (grad_2), turned into descent on -h: sum_i w_i grad psi(L_i(theta)) - lambda (theta - theta')
-        at_theta.backward(here.per_total(descent))
+        at_theta.backward(here.per_total(for_theta))
         finish(self.outer, theta, self._ranks, scaler, at_theta.connected)
         if self.prox:
             add_proximal(theta, challenger.parameters, self.prox, target=0)
