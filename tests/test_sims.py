@@ -197,33 +197,6 @@ def test_observing_leaves_no_trace_in_the_buffers() -> None:
     torch.testing.assert_close(flat(model.buffers()), flat(plain.buffers()), rtol=0, atol=1e-14)
 
 
-class Replacing(nn.Module):
-    """A module that puts a new tensor in the place of a buffer."""
-
-    mean: Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = nn.Linear(5, 3, dtype=torch.float64)
-        self.register_buffer("mean", torch.zeros(3, dtype=torch.float64))
-
-    def forward(self, x: Tensor) -> dict[str, Tensor]:
-        out = self.layer(x)
-        self.mean = 0.9 * self.mean + 0.1 * out.detach().mean(0)
-        return dict(zip(TASKS, (out - self.mean).unbind(1), strict=True))
-
-
-@pytest.mark.parametrize("evaluation", EVALUATIONS)
-def test_buffers_that_are_replaced_are_refused_and_put_back(evaluation: Any) -> None:
-    model = Replacing()
-    mean = model.mean
-    method = make_sims(model, evaluation=evaluation)
-    with pytest.raises(ValueError, match="Buffer `mean` should be changed in place"):
-        method.step(mean_losses(), make_data())
-    assert model.mean is mean
-    assert not mean.any()
-
-
 @pytest.mark.parametrize("evaluation", EVALUATIONS)
 def test_the_number_of_passes_is_what_the_documentation_says(evaluation: Any) -> None:
     calls = {"forward": 0}

@@ -176,7 +176,6 @@ class Pass:
     def _sweep(self, grad: bool, coefficients: Tensor | None, only_plain: bool = False) -> list[Reading]:
         """Call the closure on every micro-batch and, where the coefficients are known, pull each back at once."""
         batch = self._batch
-        buffers = dict(self._module.named_buffers())
         batch.noise.replay()
         torch.clear_autocast_cache()  # casts made in a pass without gradients would cut the graph of one with them
         readings = []
@@ -184,7 +183,6 @@ class Pass:
             with batch.ranks.accumulation(last=index + 1 == len(batch.micro_batches)):
                 with batch.ranks.together(), torch.set_grad_enabled(grad or coefficients is not None):
                     reading = batch.read(self._module, micro_batch)
-                    _require_in_place(self._module, buffers)
                     if only_plain and not reading.plain:
                         raise ValueError("The closure should return plain losses as before. Found `TaskLosses`.")
                 if coefficients is not None:
@@ -203,20 +201,6 @@ class Pass:
         if total.requires_grad:
             self.connected = True
             objective.backward()  # type: ignore[no-untyped-call]
-
-
-def _require_in_place(module: nn.Module, buffers: Mapping[str, Tensor]) -> None:
-    """Refuse a forward pass that replaces buffers, which copies and failed steps could not put back."""
-    replaced = [name for name, buffer in module.named_buffers() if buffers.get(name) is not buffer]
-    for name in replaced:
-        owner, _, attribute = name.rpartition(".")
-        if name in buffers:
-            setattr(module.get_submodule(owner), attribute, buffers[name])
-    if replaced:
-        raise ValueError(
-            f"Buffer `{replaced[0]}` should be changed in place, for example with `copy_`. "
-            "Found another tensor in its place after the forward pass."
-        )
 
 
 def _sum(tensors: list[Tensor]) -> Tensor:
