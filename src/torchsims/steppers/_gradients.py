@@ -52,8 +52,9 @@ def finite(optimizer: Optimizer, ranks: Ranks) -> Tensor:
             groups[g.device, g.dtype].append(g)
     bad = torch.zeros((), device=ranks.device)
     for (device, _), gradients in groups.items():
-        found = torch.zeros((), device=device)
-        torch._amp_foreach_non_finite_check_and_unscale_(gradients, found, torch.ones((), device=device))
+        # The check wants single precision, whatever the default is and the gradients are.
+        found, scale = torch.tensor([0.0, 1.0], dtype=torch.float32, device=device)
+        torch._amp_foreach_non_finite_check_and_unscale_(gradients, found, scale)
         bad += found.to(ranks.device)
     return ranks.all(bad == 0)
 
