@@ -261,6 +261,8 @@ class Stepper(ABC, Generic[R]):
 
     def _check_ready(self) -> None:
         self._check_home()
+        if torch.is_inference_mode_enabled():
+            raise RuntimeError("A step should be taken outside `torch.inference_mode`. Found it enabled.")
         changed = [f"`{name}` unfrozen" for name, p in self._frozen.items() if p.requires_grad]
         changed += [f"`{name}` frozen" for name, p in zip(self._names, self._theta, strict=True) if not p.requires_grad]
         if changed:

@@ -193,11 +193,12 @@ class Pass:
 
     def _pull(self, total: Tensor, coefficients: Tensor) -> None:
         ranks = self._batch.ranks
-        objective = (coefficients.to(total) * total).sum()
-        if ranks.wrapped:
-            objective = objective * ranks.size  # the wrapper averages over the ranks; the batch's total is a sum
-        # Even without a graph: a scaler that has scaled nothing cannot unscale.
-        objective = self._batch.scale(objective)
+        with torch.enable_grad():
+            objective = (coefficients.to(total) * total).sum()
+            if ranks.wrapped:
+                objective = objective * ranks.size  # the wrapper averages over the ranks; the batch's total is a sum
+            # Even without a graph: a scaler that has scaled nothing cannot unscale.
+            objective = self._batch.scale(objective)
         if total.requires_grad:
             self.connected = True
             objective.backward()  # type: ignore[no-untyped-call]
