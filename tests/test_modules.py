@@ -44,3 +44,67 @@ def test_inference_mode_is_refused_by_name(make: Callable[[nn.Module], Stepper[A
     with torch.inference_mode(), pytest.raises(RuntimeError, match=r"outside `torch.inference_mode`\. Found"):
         method.step(mean_losses(), make_data())
     method.step(mean_losses(), make_data())
+
+
+class Words(nn.Module):
+    """An embedding with sparse gradients, and a head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(10, 4, sparse=True)
+        self.head = nn.Linear(4, 2)
+
+    def forward(self, words: Tensor) -> Tensor:
+        out: Tensor = self.head(self.table(words).mean(1))
+        return out
+
+
+class Waves(nn.Module):
+    """Complex weights and real outputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(3, 2, dtype=torch.complex128))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x.to(self.weight.dtype) @ self.weight).abs()
+
+
+WORDS = torch.tensor([[0, 1, 2], [3, 1, 0], [5, 5, 9], [4, 2, 7]])
+
+
+def two_losses(model: nn.Module, x: Tensor) -> Tensor:
+    losses: Tensor = (model(x) - 1).square().mean(0) * torch.tensor([1.0, 1e3])
+    return losses
+
+
+def test_sparse_gradients_take_the_steps_of_dense_ones() -> None:
+    models: list[Words] = []
+    for sparse in (True, False):
+        torch.manual_seed(0)
+        models.append(Words().double())
+        models[-1].table.sparse = sparse
+        method = make_sims(models[-1], prox=0.1, perturb=0.1)
+        for _ in range(3):
+            method.step(two_losses, WORDS)
+    torch.testing.assert_close(parameters(models[0]), parameters(models[1]), rtol=0, atol=1e-12)
+
+
+def test_sparse_gradients_that_are_not_finite_are_refused_by_task_and_parameter() -> None:
+    def closure(model: nn.Module, words: Tensor) -> list[Tensor]:
+        first, second = two_losses(model, words)
+        return [first, second + (0 * model.get_submodule("table")(words)).sum().sqrt()]
+
+    with pytest.raises(ValueError, match=r"of task `1` in parameter `table\.weight`"):
+        make_sims(Words()).step(closure, WORDS)
+
+
+def test_the_distance_of_complex_parameters_is_real() -> None:
+    torch.manual_seed(0)
+    method = make_sims(Waves(), tau=1.0, prox=2.0)
+    x = torch.randn(4, 3, dtype=torch.float64)
+    together = method.backward(two_losses, x).merit
+    with torch.no_grad():
+        method._challenger.parameters[0].mul_(1j)  # the same moduli and losses, further away
+    distance = 2 * method.model.get_parameter("weight").detach().abs().square().sum()
+    assert method.backward(two_losses, x).merit == pytest.approx(together + float(distance))

@@ -157,6 +157,8 @@ class Ranks:
         for p in used:
             if p.grad is None:
                 p.grad = torch.zeros_like(p)
+            elif p.grad.is_sparse:
+                p.grad = p.grad.to_dense()  # another rank's may be missing or have entries elsewhere
         for bucket, flat in _buckets([p.grad for p in used if p.grad is not None]):
             dist.all_reduce(flat, group=self._group)
             _unflatten(flat, bucket)

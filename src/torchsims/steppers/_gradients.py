@@ -81,13 +81,18 @@ def add_proximal(theta: Sequence[nn.Parameter], challenger: Sequence[nn.Paramete
     for pair in zip(theta, challenger, strict=True):
         difference = pair[0] - pair[1]
         p = pair[target]
-        p.grad = -prox * difference if p.grad is None else p.grad.sub_(difference, alpha=prox)
+        if p.grad is None:
+            p.grad = -prox * difference
+        elif p.grad.is_sparse:
+            p.grad = p.grad.to_dense().sub_(difference, alpha=prox)  # the term has an entry everywhere
+        else:
+            p.grad.sub_(difference, alpha=prox)
 
 
 @torch.no_grad()
 def squared_distance(theta: Sequence[nn.Parameter], challenger: Sequence[nn.Parameter], ranks: Ranks) -> Tensor:
     r"""Return :math:`\lVert \theta - \theta' \rVert^2` over all trainable parameters."""
-    parts = [ranks.local(p - q).square().sum().to(ranks.device) for p, q in zip(theta, challenger, strict=True)]
+    parts = [ranks.local(p - q).abs().square().sum().to(ranks.device) for p, q in zip(theta, challenger, strict=True)]
     total = torch.stack(parts).sum()
     return ranks.sum(total) if ranks.sharded else total
 
@@ -128,7 +133,7 @@ def _culprits(batch: Batch, module: nn.Module) -> dict[str, str]:
                 loss = part[index] if part.ndim else part
                 gradients = torch.autograd.grad(loss, parameters, retain_graph=True, allow_unused=True)
                 for name, g in zip(names, gradients, strict=True):
-                    if g is not None and not g.isfinite().all():
+                    if g is not None and not batch.ranks.local(g).isfinite().all():
                         found.setdefault(task, name)
     return found
 
