@@ -40,6 +40,7 @@ class Ranks:
             raise ValueError("`FullyShardedDataParallel` flattens the parameters. Shard with `fully_shard` instead.")
         self._ddp = next((module for module in modules if isinstance(module, DistributedDataParallel)), None)
         self._shards = [module for module in modules if isinstance(module, FSDPModule)]
+        self._check_wrapped(model)
         if self._group is None:
             self._group = self._group_of(model)
         self.size = dist.get_world_size(self._group)
@@ -183,6 +184,22 @@ class Ranks:
         if self._shards and hasattr(tensor, "to_local"):
             tensor = tensor.to_local()
         return tensor.coalesce().values() if tensor.is_sparse else tensor
+
+    def _check_wrapped(self, model: nn.Module) -> None:
+        """Refuse a wrapper around a part of the model: nobody would reduce the gradients of the rest."""
+        if not self.wrapped:
+            return
+        inside = None if self._ddp is None else {id(p) for p in self._ddp.parameters()}
+        outside = [
+            name
+            for name, p in model.named_parameters()
+            if p.requires_grad and not (hasattr(p, "device_mesh") if inside is None else id(p) in inside)
+        ]
+        if outside:
+            raise ValueError(
+                "The wrapper should hold every trainable parameter of the model. "
+                f"Found `{outside[0]}` outside of it: wrap the whole model."
+            )
 
     def _group_of(self, model: nn.Module) -> Any:
         if self._ddp is not None:
