@@ -222,6 +222,15 @@ def test_the_tasks_of_a_failed_first_step_bind_nobody(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("count", [-6.0, float("nan"), float("inf")])
+def test_a_count_that_counts_nothing_is_refused(name: str, count: float) -> None:
+    def closure(model: nn.Module, batch: Batch) -> TaskLosses:
+        return TaskLosses(task_losses(model, batch), {"metres": 1, "pixels": torch.tensor(count)})
+
+    assert_refused(trained(name), closure, "The count of task `pixels`", f"Found {count}")
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_a_loss_that_depends_on_no_parameter_is_refused(name: str) -> None:
     method, twin = trained(name), trained(name)
     constant = torch.tensor(4.25, dtype=DOUBLE)

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from support import make_data, make_net, make_scalarized, make_sims, mean_losses, parameters
 from torchsims import Stepper
@@ -108,3 +110,19 @@ def test_the_distance_of_complex_parameters_is_real() -> None:
         method._challenger.parameters[0].mul_(1j)  # the same moduli and losses, further away
     distance = 2 * method.model.get_parameter("weight").detach().abs().square().sum()
     assert method.backward(two_losses, x).merit == pytest.approx(together + float(distance))
+
+
+class NoDoubles(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Refuses tensors in double precision, as some devices do."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        assert not any(isinstance(leaf, Tensor) and leaf.dtype == torch.float64 for leaf in tree_leaves(result)), func
+        return result
+
+
+@pytest.mark.parametrize("make", METHODS)
+def test_a_step_in_single_precision_makes_nothing_in_double(make: Callable[[nn.Module], Stepper[Any]]) -> None:
+    method = make(make_net(dtype=torch.float32))
+    with NoDoubles():  # type: ignore[no-untyped-call]
+        method.step(mean_losses(), make_data(dtype=torch.float32))

@@ -17,7 +17,7 @@ from torchsims.steppers._copies import clones, overwrite
 from torchsims.steppers._gradients import finish, finite, refuse, reversal
 from torchsims.steppers._passes import Batch, Pass
 from torchsims.steppers._reports import NO_LABEL, OVERFLOW, ObjectiveReport, known
-from torchsims.steppers._whole_batch import WholeBatch, check_losses, to_host
+from torchsims.steppers._whole_batch import WholeBatch, check_counts, check_losses, to_host
 
 __all__ = ["Scalarized"]
 
@@ -156,10 +156,11 @@ class Scalarized(Stepper[ObjectiveReport]):
     def _report(
         self, batch: Batch, whole: WholeBatch, objective: Tensor, weights: Tensor, aux: Any, scaled: bool
     ) -> ObjectiveReport:
-        labelled, losses, w, (value,), (sound,) = to_host(
-            whole.labelled, whole.losses, weights, objective, finite(self.outer, self._ranks)
+        counts, labelled, losses, w, (value,), (sound,) = to_host(
+            whole.count, whole.labelled, whole.losses, weights, objective, finite(self.outer, self._ranks)
         )
         by_name = self._tasks.by_name
+        check_counts(self._tasks, counts)
         check_losses(self._tasks, losses, labelled, self._lower_bounds, self.scalarization.positive, "the model")
         skipped = None
         if not any(labelled):

@@ -15,7 +15,7 @@ from torchsims.steppers._gradients import add_proximal, finish, finite, refuse, 
 from torchsims.steppers._passes import Batch, Pass
 from torchsims.steppers._reports import NO_LABEL, OVERFLOW, MeritReport, known
 from torchsims.steppers._two_copies import TwoCopies
-from torchsims.steppers._whole_batch import WholeBatch, check_losses, to_host
+from torchsims.steppers._whole_batch import WholeBatch, check_counts, check_losses, to_host
 from torchsims.transforms import Identity, Log, Transform
 
 __all__ = ["FOOPS", "SIMS"]
@@ -214,10 +214,12 @@ class SIMS(TwoCopies):
         weights = merit.weights(here.adjusted, there.adjusted, **settings)
         distance = squared_distance(self._theta, self._challenger.parameters, self._ranks) if self.prox else 0.0
         h = merit.h(here.adjusted, there.adjusted, **settings, prox=self.prox, squared_distance=distance)
-        labelled, losses, rivals, w, (value,), (outer_sound,), (inner_sound,) = to_host(
-            here.labelled, here.losses, there.losses, weights, h, *(finite(o, self._ranks) for o in self._optimizers())
+        sound = [finite(optimizer, self._ranks) for optimizer in self._optimizers()]
+        counts, labelled, losses, rivals, w, (value,), (outer_sound,), (inner_sound,) = to_host(
+            here.count, here.labelled, here.losses, there.losses, weights, h, *sound
         )
         by_name = self._tasks.by_name
+        check_counts(self._tasks, counts)
         for values, where in ((losses, "the model"), (rivals, "the challenger")):
             check_losses(self._tasks, values, labelled, self._lower_bounds, self.transform.positive, where)
         skipped = None
