@@ -1,7 +1,8 @@
 """What all steppers share: the transaction around a step."""
 
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
@@ -22,7 +23,7 @@ from torchsims.steppers._passes import Batch, Pass, Tasks
 from torchsims.steppers._reports import Report
 from torchsims.steppers._whole_batch import WholeBatch, reduce
 
-__all__ = ["OptimizerFactory", "Stepper", "check_type", "load_optimizer"]
+__all__ = ["OptimizerFactory", "Stepper", "check_type", "load_optimizer", "make_optimizer"]
 
 OptimizerFactory: TypeAlias = Callable[[list[tuple[str, nn.Parameter]]], Optimizer]
 """What makes an optimizer of named parameters, such as ``partial(Adam, lr=1e-3)``."""
@@ -289,6 +290,17 @@ def check_type(module: nn.Module, saved: str) -> None:
     """Refuse the state of another kind of module, whose entries may have the same names."""
     if type(module).__name__ != saved:
         raise ValueError(f"The state should be one of `{type(module).__name__}`. Found one of `{saved}`.")
+
+
+def make_optimizer(factory: OptimizerFactory, parameters: Iterable[tuple[str, nn.Parameter]]) -> Optimizer:
+    """Return the optimizer of named parameters and refuse one that wants to compute the losses by itself."""
+    optimizer = factory(list(parameters))
+    closure = inspect.signature(optimizer.step).parameters.get("closure")
+    if closure is not None and closure.default is closure.empty:
+        raise ValueError(
+            f"The optimizer should step without a closure. Found `{type(optimizer).__name__}`, which needs one."
+        )
+    return optimizer
 
 
 def load_optimizer(optimizer: Optimizer, state: Mapping[str, Any]) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from torchsims.normalizers import Normalizer
-from torchsims.steppers._base import OptimizerFactory, Stepper, load_optimizer
+from torchsims.steppers._base import OptimizerFactory, Stepper, load_optimizer, make_optimizer
 from torchsims.steppers._copies import Challenger, JointChallenger, SequentialChallenger, clones, overwrite
 from torchsims.steppers._reports import MeritReport
 
@@ -39,8 +39,8 @@ class TwoCopies(Stepper[MeritReport]):
         self._challenger = self._second_copy()
         if perturb:
             self._challenger.perturb(perturb, seed)
-        self.outer = outer(list(zip(self._names, self._theta, strict=True)))
-        self.inner = inner(list(zip(self._names, self._challenger.parameters, strict=True)))
+        self.outer = make_optimizer(outer, zip(self._names, self._theta, strict=True))
+        self.inner = make_optimizer(inner, zip(self._names, self._challenger.parameters, strict=True))
         self._steps = 0
         self._iterate = clones(self._first()) if keep_random_iterate else None
 

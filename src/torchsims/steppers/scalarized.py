@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 from torchsims._statistics import WithStatistics
 from torchsims.normalizers import Normalizer
 from torchsims.scalarizations import Scalarization
-from torchsims.steppers._base import OptimizerFactory, Stepper, check_type, load_optimizer
+from torchsims.steppers._base import OptimizerFactory, Stepper, check_type, load_optimizer, make_optimizer
 from torchsims.steppers._copies import clones, overwrite
 from torchsims.steppers._gradients import finish, finite, refuse, reversal
 from torchsims.steppers._passes import Batch, Pass
@@ -74,7 +74,7 @@ class Scalarized(Stepper[ObjectiveReport]):
         )
         self.scalarization = scalarization
         own = [(f"scalarization.{name}", p) for name, p in scalarization.named_parameters()]
-        self.outer = outer([*zip(self._names, self._theta, strict=True), *own])
+        self.outer = make_optimizer(outer, [*zip(self._names, self._theta, strict=True), *own])
         self._observe: Callable[[], None] | None = None
         self._plain: Tensor | None = None
 
