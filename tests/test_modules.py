@@ -1,5 +1,7 @@
 """Modules and surroundings of every kind: what works with an ordinary loop works with a stepper."""
 
+import pickle
+import weakref
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -7,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.optim import SGD
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -126,3 +129,32 @@ def test_a_step_in_single_precision_makes_nothing_in_double(make: Callable[[nn.M
     method = make(make_net(dtype=torch.float32))
     with NoDoubles():  # type: ignore[no-untyped-call]
         method.step(mean_losses(), make_data(dtype=torch.float32))
+
+
+@pytest.mark.parametrize("make", METHODS)
+def test_a_method_goes_through_pickle_and_keeps_no_batch(make: Callable[[nn.Module], Stepper[Any]]) -> None:
+    method, data = make(make_net(batch_norm=True)), make_data()
+    batch = weakref.ref(data)
+    method.step(mean_losses(), data)
+    del data
+    assert batch() is None
+    twin = pickle.loads(pickle.dumps(method))
+    for each in (method, twin):
+        each.step(mean_losses(), make_data(seed=1))
+    assert twin.model is not method.model
+    assert torch.equal(parameters(method.model), parameters(twin.model))
+
+
+@pytest.mark.parametrize("evaluation", ["sequential", "joint"])
+def test_gradients_of_parameters_without_an_optimizer_do_not_pile_up(evaluation: Any) -> None:
+    def heads_only(named: list[tuple[str, nn.Parameter]]) -> SGD:
+        return SGD([p for name, p in named if name.startswith("heads")], lr=0.1)
+
+    method = make_sims(make_net(), outer=heads_only, inner=heads_only, evaluation=evaluation)
+    norms = []
+    for _ in range(2):
+        method.backward(mean_losses(), make_data())
+        norms.append(
+            [p.grad.norm().item() for p in (*method._theta, *method._challenger.parameters) if p.grad is not None]
+        )
+    assert norms[0] == norms[1]

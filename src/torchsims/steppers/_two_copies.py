@@ -99,6 +99,11 @@ class TwoCopies(Stepper[MeritReport]):
     def _optimizers(self) -> list[Optimizer]:
         return [self.outer, self.inner]
 
+    def _drop_gradients(self) -> None:
+        super()._drop_gradients()
+        for p in self._challenger.parameters:  # also those that the optimizer does not have
+            p.grad = None
+
     def _buffers(self) -> list[Tensor]:
         return [*super()._buffers(), *self._challenger.buffers]
 

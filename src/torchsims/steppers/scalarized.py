@@ -130,13 +130,14 @@ class Scalarized(Stepper[ObjectiveReport]):
         self._plain = losses
 
     def _apply(self) -> None:
-        if self._observe is None:
+        observe, self._observe = self._observe, None  # it refers to the batch, which need not outlive the step
+        if observe is None:
             self.outer.step()
             return
         back = reversal(self.outer)
         self.outer.step()
         try:
-            self._observe()
+            observe()
         except BaseException:
             back()
             raise
