@@ -190,14 +190,17 @@ def fails_on_the_second_rank(rank: int, wrapper: str, bad_pass: int, kind: str) 
             raise OSError("disk gone")
         return losses
 
-    before = [t.clone() for t in (*map(whole, method._first()), *map(whole, method._second()), torch.get_rng_state())]
+    def everything() -> list[Tensor]:
+        tensors = [*method._theta, *method._buffers.tensors(), *method._challenger.tensors()]
+        return [*(whole(tensor).clone() for tensor in tensors), torch.get_rng_state()]
+
+    before = everything()
     message = ""
     try:
         method.step(closure, *data.split([8, 8]))
     except (OSError, RuntimeError) as error:
         message = f"{type(error).__name__}: {error}"
-    after = [*map(whole, method._first()), *map(whole, method._second()), torch.get_rng_state()]
-    unchanged = all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+    unchanged = all(torch.equal(a, b) for a, b in zip(before, everything(), strict=True))
     return [message, unchanged, method.step(task_losses, data).merit]
 
 

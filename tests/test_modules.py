@@ -13,6 +13,7 @@ from torch.optim import SGD
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from small_runs import differences, snapshot
 from support import make_data, make_net, make_scalarized, make_sims, mean_losses, parameters
 from torchsims import Stepper
 
@@ -158,3 +159,79 @@ def test_gradients_of_parameters_without_an_optimizer_do_not_pile_up(evaluation:
             [p.grad.norm().item() for p in (*method._theta, *method._challenger.parameters) if p.grad is not None]
         )
     assert norms[0] == norms[1]
+
+
+class Averaged(nn.Module):
+    """A module that replaces its buffers in the forward pass: an average, a count, and a table that grows."""
+
+    average: Tensor
+    table: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(5, 3).double()
+        self.register_buffer("average", torch.ones(3, dtype=torch.float64))
+        self.register_buffer("table", torch.ones(0, dtype=torch.float64), persistent=False)
+        self.register_buffer("mask", None, persistent=False)
+
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        out = self.linear(x) * self.average
+        if self.training:
+            self.average = 0.9 * self.average + 0.1 * out.detach().square().mean(0)
+        if len(self.table) < len(x):
+            self.table = torch.ones(len(x), dtype=x.dtype)
+            self.mask = self.table > 0
+        return dict(zip("abc", (out * self.table[: len(x), None]).unbind(1), strict=True))
+
+
+class InPlace(Averaged):
+    """The same with buffers that are overwritten, and a table that is large enough."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.ones(100, dtype=torch.float64)
+
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        out = self.linear(x) * self.average.clone()
+        if self.training:
+            self.average.mul_(0.9).add_(0.1 * out.detach().square().mean(0))
+        return dict(zip("abc", (out * self.table[: len(x), None]).unbind(1), strict=True))
+
+
+BUFFER_METHODS: list[Any] = [
+    *METHODS,
+    partial(make_sims, order="alternating"),
+    partial(make_sims, order="alternating", evaluation="joint"),
+]
+
+
+@pytest.mark.parametrize("make", BUFFER_METHODS)
+@pytest.mark.parametrize("parts", [1, 2])
+def test_buffers_that_a_forward_pass_replaces_are_those_of_their_copy(make: Any, parts: int) -> None:
+    found: list[list[Tensor]] = []
+    for network in (Averaged, InPlace):
+        torch.manual_seed(0)
+        model = network()
+        options = {} if make is METHODS[-1] else {"perturb": 0.1, "keep_random_iterate": True}
+        method = make(model, **options)
+        for seed in range(4):
+            method.step(mean_losses(), *make_data(seed=seed).split([16 // parts] * parts))
+        found.append([parameters(model), model.average])
+        for lend in (method.challenger, method.random_iterate) if options else ():
+            with lend():
+                found[-1] += [parameters(model), model.average.clone()]
+        found[-1] += [parameters(model), model.average]
+    for mine, other in zip(*found, strict=True):
+        torch.testing.assert_close(mine, other, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("make", BUFFER_METHODS)
+def test_a_failed_step_puts_replaced_buffers_back(make: Any) -> None:
+    torch.manual_seed(0)
+    model = Averaged()
+    method = make(model)
+    method.step(mean_losses(), make_data(4))
+    before = snapshot(method, table=model.table)
+    with pytest.raises(ValueError, match="should be finite"):
+        method.step(mean_losses((1.0, 1.0, torch.inf)), make_data(8))
+    assert differences(before, snapshot(method, table=model.table)) == []

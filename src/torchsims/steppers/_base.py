@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 
 from torchsims._statistics import WithStatistics
 from torchsims.normalizers import Normalizer
-from torchsims.steppers._copies import Noise, clones, overwrite
+from torchsims.steppers._copies import Buffers, Noise
 from torchsims.steppers._distributed import Ranks
 from torchsims.steppers._gradients import clip
 from torchsims.steppers._passes import Batch, Pass, Tasks
@@ -56,6 +56,7 @@ class Stepper(ABC, Generic[R]):
         self._names = [self._plain_name(name) for name in trainable]
         self._theta = list(trainable.values())
         self._frozen = {self._plain_name(name): p for name, p in model.named_parameters() if not p.requires_grad}
+        self._buffers = Buffers(model)
         self._accelerators = sorted({p.device for p in model.parameters() if p.device.type != "cpu"}, key=str)
         self._tasks = Tasks(expected=None if tasks is None else tuple(tasks))
         self._pending: R | None = None
@@ -182,9 +183,9 @@ class Stepper(ABC, Generic[R]):
     def _optimizers(self) -> list[Optimizer]:
         """Return the optimizers, the model's first."""
 
-    def _buffers(self) -> list[Tensor]:
+    def _all_buffers(self) -> list[Buffers]:
         """Return the buffers of all copies."""
-        return list(self.model.buffers())
+        return [self._buffers]
 
     def _statistics(self) -> list[WithStatistics]:
         """Return the modules that keep statistics."""
@@ -221,13 +222,13 @@ class Stepper(ABC, Generic[R]):
 
         The scaler learns from a step that is skipped, and not from one that fails.
         """
-        buffers = self._buffers()
-        values = clones(buffers)
+        restore = [buffers.snapshot() for buffers in self._all_buffers()]
         tasks = replace(self._tasks)
         self._reversals = [_reload(module) for module in self._statistics()]
 
         def undo() -> None:
-            overwrite(buffers, values)
+            for back in restore:
+                back()
             batch.noise.replay()
             self._tasks = tasks
             self._reverse()
@@ -240,7 +241,7 @@ class Stepper(ABC, Generic[R]):
                     scaler._per_optimizer_states.pop(id(optimizer), None)
 
         self._undo = fail
-        self._ranks.broadcast(buffers)
+        self._ranks.broadcast([tensor for buffers in self._all_buffers() for tensor in buffers.tensors()])
         try:
             yield undo
         except BaseException:

@@ -13,7 +13,6 @@ from torchsims._statistics import WithStatistics
 from torchsims.normalizers import Normalizer
 from torchsims.scalarizations import Scalarization
 from torchsims.steppers._base import OptimizerFactory, Stepper, check_type, load_optimizer, make_optimizer
-from torchsims.steppers._copies import clones, overwrite
 from torchsims.steppers._gradients import finish, finite, refuse, reversal
 from torchsims.steppers._passes import Batch, Pass
 from torchsims.steppers._reports import NO_LABEL, OVERFLOW, ObjectiveReport, known
@@ -80,7 +79,7 @@ class Scalarized(Stepper[ObjectiveReport]):
 
     def _gradients(self, batch: Batch, scaler: GradScaler | None) -> ObjectiveReport:
         early = self._early_coefficients(batch)
-        here = Pass(batch, self.model, keep_graph=batch.single, coefficients=early)
+        here = Pass(batch, self.model, self._buffers, keep_graph=batch.single, coefficients=early)
         (whole,) = self._whole_batch(here)
         self._remember_plain(whole.losses if here.plain else None)
         objective, coefficients, own = self._differentiate(whole)
@@ -144,11 +143,10 @@ class Scalarized(Stepper[ObjectiveReport]):
 
     def _look_after(self, batch: Batch, unit: Tensor | float) -> None:
         """Show the method the losses of the same batch after the step; the buffers have seen it already."""
-        buffers = self._buffers()
-        seen = clones(buffers)
+        restore = self._buffers.snapshot()
         torch.clear_autocast_cache()
-        after = Pass(batch, self.model)
-        overwrite(buffers, seen)
+        after = Pass(batch, self.model, self._buffers)
+        restore()
         (whole,) = self._whole_batch(after, unit=unit)
         labelled, losses = to_host(whole.labelled, whole.losses)
         check_losses(self._tasks, losses, labelled, self._lower_bounds, self.scalarization.positive, "the next point")
