@@ -1,13 +1,12 @@
 """What all steppers share: the transaction around a step."""
 
-import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
 from math import isfinite
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -23,10 +22,7 @@ from torchsims.steppers._passes import Batch, Pass, Tasks
 from torchsims.steppers._reports import Report
 from torchsims.steppers._whole_batch import WholeBatch, reduce
 
-__all__ = ["OptimizerFactory", "Stepper", "check_type", "load_optimizer", "make_optimizer"]
-
-OptimizerFactory: TypeAlias = Callable[[list[tuple[str, nn.Parameter]]], Optimizer]
-"""What makes an optimizer of named parameters, such as ``partial(Adam, lr=1e-3)``."""
+__all__ = ["Stepper", "check_type"]
 
 R = TypeVar("R", bound=Report)
 
@@ -291,28 +287,6 @@ def check_type(module: nn.Module, saved: str) -> None:
     """Refuse the state of another kind of module, whose entries may have the same names."""
     if type(module).__name__ != saved:
         raise ValueError(f"The state should be one of `{type(module).__name__}`. Found one of `{saved}`.")
-
-
-def make_optimizer(factory: OptimizerFactory, parameters: Iterable[tuple[str, nn.Parameter]]) -> Optimizer:
-    """Return the optimizer of named parameters and refuse one that wants to compute the losses by itself."""
-    optimizer = factory(list(parameters))
-    closure = inspect.signature(optimizer.step).parameters.get("closure")
-    if closure is not None and closure.default is closure.empty:
-        raise ValueError(
-            f"The optimizer should step without a closure. Found `{type(optimizer).__name__}`, which needs one."
-        )
-    return optimizer
-
-
-def load_optimizer(optimizer: Optimizer, state: Mapping[str, Any]) -> None:
-    """Load the state of an optimizer and refuse that of another kind; the state stays the caller's."""
-    optimizer.load_state_dict(deepcopy(dict(state)))
-    for group in optimizer.param_groups:
-        missing = sorted(optimizer.defaults.keys() - group.keys())
-        if missing:
-            raise ValueError(
-                f"The state should be one of `{type(optimizer).__name__}`. Found one of an optimizer without {missing}."
-            )
 
 
 def _check_parameters(mine: Mapping[str, list[int]], other: Mapping[str, list[int]]) -> None:

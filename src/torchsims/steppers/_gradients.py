@@ -1,21 +1,20 @@
 """What happens to gradients between the backward pass and the optimizer."""
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from copy import deepcopy
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import torch
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 from torch.optim import Optimizer
 
-from torchsims.steppers._copies import clones, overwrite
 from torchsims.steppers._distributed import Ranks
+from torchsims.steppers._optimizers import parameters_of
 from torchsims.steppers._passes import Batch
 
-__all__ = ["add_proximal", "clip", "finish", "finite", "refuse", "reversal", "squared_distance"]
+__all__ = ["add_proximal", "clip", "finish", "finite", "refuse", "squared_distance"]
 
 
 def finish(
@@ -45,7 +44,7 @@ def finite(optimizer: Optimizer, ranks: Ranks) -> Tensor:
     The check of `GradScaler`, with a scale of one: exact, and many times faster than a maximum norm.
     """
     groups: defaultdict[tuple[torch.device, torch.dtype], list[Tensor]] = defaultdict(list)
-    for p in _parameters(optimizer):
+    for p in parameters_of(optimizer):
         if p.grad is not None:
             g = ranks.local(p.grad)
             g = torch.view_as_real(g) if g.is_complex() else g
@@ -57,18 +56,6 @@ def finite(optimizer: Optimizer, ranks: Ranks) -> Tensor:
         torch._amp_foreach_non_finite_check_and_unscale_(gradients, found, scale)
         bad += found.to(ranks.device)
     return ranks.all(bad == 0)
-
-
-def reversal(optimizer: Optimizer) -> Callable[[], None]:
-    """Return a function that takes back what the optimizer does from now on."""
-    parameters = _parameters(optimizer)
-    values, state = clones(parameters), _copied(optimizer.state_dict())
-
-    def back() -> None:
-        overwrite(parameters, values)
-        optimizer.load_state_dict(state)
-
-    return back
 
 
 @torch.no_grad()
@@ -99,7 +86,7 @@ def squared_distance(theta: Sequence[nn.Parameter], challenger: Sequence[nn.Para
 
 def clip(optimizer: Optimizer, max_norm: float, norm_type: float) -> Tensor:
     """Clip the gradients of one optimizer and return their norm before."""
-    return nn.utils.clip_grad_norm_(_parameters(optimizer), max_norm, norm_type)
+    return nn.utils.clip_grad_norm_(parameters_of(optimizer), max_norm, norm_type)
 
 
 def refuse(batch: Batch, provide: AbstractContextManager[nn.Module], losses: dict[str, float]) -> NoReturn:
@@ -136,16 +123,3 @@ def _culprits(batch: Batch, module: nn.Module) -> dict[str, str]:
                     if g is not None and not batch.ranks.local(g).isfinite().all():
                         found.setdefault(task, name)
     return found
-
-
-def _parameters(optimizer: Optimizer) -> list[nn.Parameter]:
-    return [p for group in optimizer.param_groups for p in group["params"]]
-
-
-def _copied(state: Any) -> Any:
-    """Return a copy of a state: `deepcopy`, which is slow for tensors, of all but these."""
-    if isinstance(state, Tensor):
-        return state.detach().clone()
-    if isinstance(state, dict):
-        return {key: _copied(value) for key, value in state.items()}
-    return [_copied(value) for value in state] if isinstance(state, list) else deepcopy(state)

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from torchsims.normalizers import Normalizer
-from torchsims.steppers._base import OptimizerFactory, Stepper, load_optimizer, make_optimizer
+from torchsims.steppers._base import Stepper
 from torchsims.steppers._copies import Buffers, Challenger, JointChallenger, SequentialChallenger, overwrite
+from torchsims.steppers._optimizers import OptimizerFactory, load_optimizer, make_optimizer
 from torchsims.steppers._reports import MeritReport
 
 __all__ = ["TwoCopies"]

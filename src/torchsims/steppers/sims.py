@@ -9,8 +9,8 @@ from torch.amp.grad_scaler import GradScaler
 
 from torchsims import merit
 from torchsims.normalizers import Normalizer
-from torchsims.steppers._base import OptimizerFactory
-from torchsims.steppers._gradients import add_proximal, finish, finite, refuse, reversal, squared_distance
+from torchsims.steppers._gradients import add_proximal, finish, finite, refuse, squared_distance
+from torchsims.steppers._optimizers import OptimizerFactory, reversal
 from torchsims.steppers._passes import Batch, Pass
 from torchsims.steppers._reports import NO_LABEL, OVERFLOW, MeritReport, known
 from torchsims.steppers._two_copies import TwoCopies
