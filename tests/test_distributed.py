@@ -241,6 +241,7 @@ def refusals(rank: int) -> list[str]:
         lambda: make_sims(make_net()).step(other_tasks, make_data()),
         lambda: make_sims(ddp).step(unconnected, make_data()),
         lambda: make_sims(make_net()).step(mean_losses((1.0, float("nan"), 1.0)), make_data()),
+        lambda: make_sims(make_net()).step(task_losses, *make_data().split([8, 8][rank:])),
         lambda: make_sims(nn.Sequential(ddp, nn.Linear(1, 1))),
         lambda: make_sims(nn.Sequential(wrap(make_net(), "fsdp"), nn.Linear(1, 1))),
     ):
@@ -252,12 +253,13 @@ def refusals(rank: int) -> list[str]:
 
 
 def test_what_cannot_work_on_several_ranks_is_refused(two_ranks: dict[str, list[Any]]) -> None:
-    for joint, bypass, tasks, unconnected, nan, in_part, sharded_in_part in two_ranks["refusals"]:
+    for joint, bypass, tasks, unconnected, nan, number, in_part, sharded_in_part in two_ranks["refusals"]:
         assert "`evaluation` should be 'sequential'" in joint
         assert "should call the model it is given" in bypass
         assert "the same tasks on every rank" in tasks
         assert "should stay connected to the model" in unconnected
         assert nan == "The loss of task `b` should be finite. Found nan at the model."
+        assert number.endswith("the same number of micro-batches. Found 1 on one and 2 on another.")
         for message in (in_part, sharded_in_part):
             assert "every trainable parameter of the model. Found `1.weight` outside" in message
 

@@ -87,8 +87,12 @@ class Ranks:
         return values
 
     @contextmanager
-    def together(self) -> Iterator[None]:
-        """Raise on every rank if the body raises on any, so that none waits for a rank that has given up."""
+    def together(self, parts: int = 1) -> Iterator[None]:
+        """Raise on every rank if the body raises on any, so that none waits for a rank that has given up.
+
+        Args:
+            parts: how often the ranks will meet here, which must be the same for all.
+        """
         if self.size == 1:
             yield
             return
@@ -97,12 +101,20 @@ class Ranks:
             yield
         except Exception as caught:  # raised again below, on every rank
             error = caught
-        if not self.all(torch.tensor(error is None, device=self.device)).item():
+        flags = torch.tensor([error is None, parts, -parts], dtype=torch.int32, device=self.device)
+        dist.all_reduce(flags, dist.ReduceOp.MIN, group=self._group)
+        fine, fewest, most = flags.tolist()
+        if not fine:
             messages = self.gather(None if error is None else f"{type(error).__name__}: {error}")
             if error is not None:
                 raise error
             rank, message = next((rank, message) for rank, message in enumerate(messages) if message)
             raise RuntimeError(f"No step was taken because rank {rank} failed with {message}")
+        if fewest != -most:
+            raise ValueError(
+                "Every rank should have the same number of micro-batches. "
+                f"Found {fewest} on one and {-most} on another."
+            )
 
     @contextmanager
     def forward(self, module: nn.Module) -> Iterator[None]:

@@ -186,9 +186,10 @@ class Pass:
         batch.noise.replay()
         torch.clear_autocast_cache()  # casts made in a pass without gradients would cut the graph of one with them
         readings = []
+        parts = len(batch.micro_batches)
         for index, micro_batch in enumerate(batch.micro_batches):
-            with batch.ranks.accumulation(last=index + 1 == len(batch.micro_batches)):
-                with batch.ranks.together(), torch.set_grad_enabled(grad or coefficients is not None):
+            with batch.ranks.accumulation(last=index + 1 == parts):
+                with batch.ranks.together(parts), torch.set_grad_enabled(grad or coefficients is not None):
                     reading = batch.read(self._module, micro_batch)
                     if only_plain and not reading.plain:
                         raise ValueError("The closure should return plain losses as before. Found `TaskLosses`.")
