@@ -130,6 +130,7 @@ def two_ranks() -> dict[str, list[Any]]:
     jobs: dict[str, Job] = {name: (on_rank, case) for name, case in CASES.items()}
     jobs |= {str(failure): (fails_on_the_second_rank, failure) for failure in FAILURES}
     jobs |= {"refusals": (refusals, ()), "missing head": (unlabelled_on_one_rank, ())}
+    jobs |= {"sparse": (train_sparsely, ())}
     return run_ranks(jobs)
 
 
@@ -189,14 +190,17 @@ def fails_on_the_second_rank(rank: int, wrapper: str, bad_pass: int, kind: str) 
             raise OSError("disk gone")
         return losses
 
-    before = [t.clone() for t in (*map(whole, method._first()), *map(whole, method._second()), torch.get_rng_state())]
+    def everything() -> list[Tensor]:
+        tensors = [*method._theta, *method._buffers.tensors(), *method._challenger.tensors()]
+        return [*(whole(tensor).clone() for tensor in tensors), torch.get_rng_state()]
+
+    before = everything()
     message = ""
     try:
         method.step(closure, *data.split([8, 8]))
     except (OSError, RuntimeError) as error:
         message = f"{type(error).__name__}: {error}"
-    after = [*map(whole, method._first()), *map(whole, method._second()), torch.get_rng_state()]
-    unchanged = all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+    unchanged = all(torch.equal(a, b) for a, b in zip(before, everything(), strict=True))
     return [message, unchanged, method.step(task_losses, data).merit]
 
 
@@ -237,6 +241,9 @@ def refusals(rank: int) -> list[str]:
         lambda: make_sims(make_net()).step(other_tasks, make_data()),
         lambda: make_sims(ddp).step(unconnected, make_data()),
         lambda: make_sims(make_net()).step(mean_losses((1.0, float("nan"), 1.0)), make_data()),
+        lambda: make_sims(make_net()).step(task_losses, *make_data().split([8, 8][rank:])),
+        lambda: make_sims(nn.Sequential(ddp, nn.Linear(1, 1))),
+        lambda: make_sims(nn.Sequential(wrap(make_net(), "fsdp"), nn.Linear(1, 1))),
     ):
         try:
             attempt()
@@ -246,12 +253,15 @@ def refusals(rank: int) -> list[str]:
 
 
 def test_what_cannot_work_on_several_ranks_is_refused(two_ranks: dict[str, list[Any]]) -> None:
-    for joint, bypass, tasks, unconnected, nan in two_ranks["refusals"]:
+    for joint, bypass, tasks, unconnected, nan, number, in_part, sharded_in_part in two_ranks["refusals"]:
         assert "`evaluation` should be 'sequential'" in joint
         assert "should call the model it is given" in bypass
         assert "the same tasks on every rank" in tasks
         assert "should stay connected to the model" in unconnected
         assert nan == "The loss of task `b` should be finite. Found nan at the model."
+        assert number.endswith("the same number of micro-batches. Found 1 on one and 2 on another.")
+        for message in (in_part, sharded_in_part):
+            assert "every trainable parameter of the model. Found `1.weight` outside" in message
 
 
 def unlabelled_on_one_rank(rank: int) -> list[Any]:
@@ -288,3 +298,19 @@ def test_a_head_may_be_missing_on_a_rank_of_plain_modules(two_ranks: dict[str, l
     torch.testing.assert_close(first, parameters_of(model), rtol=0, atol=1e-12)
     assert losses == pytest.approx(report.losses, abs=1e-12)
     assert weights == pytest.approx(report.weights, abs=1e-12)
+
+
+def train_sparsely(rank: int, ranks: int = 2) -> Tensor:
+    """Train an embedding with sparse gradients on this rank's part of the words."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.EmbeddingBag(10, 4, sparse=True), nn.Linear(4, 2)).double()
+    method = make_sims(model)
+    words = torch.tensor([[0, 1], [3, 1], [5, 9], [4, 2]]).chunk(ranks)[rank]
+    for _ in range(3):
+        method.step(lambda model, words: (model(words) - 1).square().mean(0), words)
+    return parameters_of(model)
+
+
+def test_sparse_gradients_of_plain_modules_are_reduced(two_ranks: dict[str, list[Any]]) -> None:
+    for found in two_ranks["sparse"]:
+        torch.testing.assert_close(found, train_sparsely(0, ranks=1), rtol=0, atol=1e-12)

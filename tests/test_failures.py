@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
-from torch.optim import SGD, Adam
+from torch.optim import LBFGS, SGD, Adam
 
 from small_runs import (
     DOUBLE,
@@ -219,6 +219,15 @@ def test_the_tasks_of_a_failed_first_step_bind_nobody(name: str) -> None:
 
 
 # What is not a loss at all.
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("count", [-6.0, float("nan"), float("inf")])
+def test_a_count_that_counts_nothing_is_refused(name: str, count: float) -> None:
+    def closure(model: nn.Module, batch: Batch) -> TaskLosses:
+        return TaskLosses(task_losses(model, batch), {"metres": 1, "pixels": torch.tensor(count)})
+
+    assert_refused(trained(name), closure, "The count of task `pixels`", f"Found {count}")
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -496,6 +505,16 @@ def test_bad_settings_are_refused_at_construction(method: type[SIMS], option: st
     assert f"`{option}`" in str(caught.value)
     assert str(found) in str(caught.value)
     assert not isinstance(value, dict) or "`pixels`" in str(caught.value)
+
+
+def test_an_optimizer_that_needs_a_closure_is_refused_at_construction() -> None:
+    for make in (
+        lambda: SIMS(network(), outer=LBFGS, inner=INNER),
+        lambda: SIMS(network(), outer=OUTER, inner=partial(LBFGS, lr=0.1)),
+        lambda: Scalarized(network(), EW(), outer=LBFGS),
+    ):
+        with pytest.raises(ValueError, match=r"should step without a closure\. Found `LBFGS`"):
+            make()
 
 
 def test_bad_lower_bounds_of_a_one_copy_method_are_refused_at_construction() -> None:

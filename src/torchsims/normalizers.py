@@ -47,8 +47,24 @@ class Normalizer(WithStatistics, ABC):
         """Return the size of every loss, `... x m`; NaN where it is not known."""
 
 
+class _OfEpochs(Normalizer):
+    """An estimate that changes between epochs only."""
+
+    mean: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.epoch_mean = EpochMean()
+        self._remember("mean")
+
+    def estimate(self, losses: Tensor, labelled: Tensor) -> Tensor:
+        if self.training:
+            self.epoch_mean.add(losses, labelled)
+        return self._recall("mean", losses)
+
+
 @final
-class Fixed(Normalizer):
+class Fixed(_OfEpochs):
     r"""The mean loss of one epoch, for ever after.
 
     Until that epoch ends the divisors are 1. A task without a label in it is fixed at the end of the first later epoch
@@ -66,20 +82,11 @@ class Fixed(Normalizer):
         tensor([  1., 100.])
     """
 
-    mean: Tensor
-
     def __init__(self, epoch: int = 2) -> None:
         super().__init__()
         if not epoch >= 1:
             raise ValueError(f"Parameter `epoch` should be at least 1. Found `epoch = {epoch}`.")
         self.epoch = epoch
-        self.epoch_mean = EpochMean()
-        self._remember("mean")
-
-    def estimate(self, losses: Tensor, labelled: Tensor) -> Tensor:
-        if self.training:
-            self.epoch_mean.add(losses, labelled)
-        return self._recall("mean", losses)
 
     def end_epoch(self) -> None:
         epoch_mean = self.epoch_mean.close()
@@ -89,7 +96,7 @@ class Fixed(Normalizer):
 
 
 @final
-class EpochWise(Normalizer):
+class EpochWise(_OfEpochs):
     r"""The mean loss of the last epoch; 1 in the first.
 
     Example:
@@ -103,18 +110,6 @@ class EpochWise(Normalizer):
         >>> normalizer(torch.tensor([2.0, 50.0]))
         tensor([  3., 500.])
     """
-
-    mean: Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.epoch_mean = EpochMean()
-        self._remember("mean")
-
-    def estimate(self, losses: Tensor, labelled: Tensor) -> Tensor:
-        if self.training:
-            self.epoch_mean.add(losses, labelled)
-        return self._recall("mean", losses)
 
     def end_epoch(self) -> None:
         mean = self.epoch_mean.close()

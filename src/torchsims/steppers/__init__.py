@@ -1,6 +1,7 @@
 """Steppers: one training step of one model, for each family of methods."""
 
-from torchsims.steppers._base import OptimizerFactory, Stepper
+from torchsims.steppers._base import Stepper
+from torchsims.steppers._optimizers import OptimizerFactory
 from torchsims.steppers._reports import MeritReport, ObjectiveReport, Report
 from torchsims.steppers.scalarized import Scalarized
 from torchsims.steppers.sims import FOOPS, SIMS

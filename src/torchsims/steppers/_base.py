@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
 from math import isfinite
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -15,17 +15,14 @@ from torch.optim import Optimizer
 
 from torchsims._statistics import WithStatistics
 from torchsims.normalizers import Normalizer
-from torchsims.steppers._copies import Noise, clones, overwrite
+from torchsims.steppers._copies import Buffers, Noise
 from torchsims.steppers._distributed import Ranks
 from torchsims.steppers._gradients import clip
 from torchsims.steppers._passes import Batch, Pass, Tasks
 from torchsims.steppers._reports import Report
 from torchsims.steppers._whole_batch import WholeBatch, reduce
 
-__all__ = ["OptimizerFactory", "Stepper", "check_type", "load_optimizer"]
-
-OptimizerFactory: TypeAlias = Callable[[list[tuple[str, nn.Parameter]]], Optimizer]
-"""What makes an optimizer of named parameters, such as ``partial(Adam, lr=1e-3)``."""
+__all__ = ["Stepper", "check_type"]
 
 R = TypeVar("R", bound=Report)
 
@@ -55,6 +52,7 @@ class Stepper(ABC, Generic[R]):
         self._names = [self._plain_name(name) for name in trainable]
         self._theta = list(trainable.values())
         self._frozen = {self._plain_name(name): p for name, p in model.named_parameters() if not p.requires_grad}
+        self._buffers = Buffers(model)
         self._accelerators = sorted({p.device for p in model.parameters() if p.device.type != "cpu"}, key=str)
         self._tasks = Tasks(expected=None if tasks is None else tuple(tasks))
         self._pending: R | None = None
@@ -181,9 +179,9 @@ class Stepper(ABC, Generic[R]):
     def _optimizers(self) -> list[Optimizer]:
         """Return the optimizers, the model's first."""
 
-    def _buffers(self) -> list[Tensor]:
+    def _all_buffers(self) -> list[Buffers]:
         """Return the buffers of all copies."""
-        return list(self.model.buffers())
+        return [self._buffers]
 
     def _statistics(self) -> list[WithStatistics]:
         """Return the modules that keep statistics."""
@@ -220,13 +218,13 @@ class Stepper(ABC, Generic[R]):
 
         The scaler learns from a step that is skipped, and not from one that fails.
         """
-        buffers = self._buffers()
-        values = clones(buffers)
+        restore = [buffers.snapshot() for buffers in self._all_buffers()]
         tasks = replace(self._tasks)
         self._reversals = [_reload(module) for module in self._statistics()]
 
         def undo() -> None:
-            overwrite(buffers, values)
+            for back in restore:
+                back()
             batch.noise.replay()
             self._tasks = tasks
             self._reverse()
@@ -239,7 +237,7 @@ class Stepper(ABC, Generic[R]):
                     scaler._per_optimizer_states.pop(id(optimizer), None)
 
         self._undo = fail
-        self._ranks.broadcast(buffers)
+        self._ranks.broadcast([tensor for buffers in self._all_buffers() for tensor in buffers.tensors()])
         try:
             yield undo
         except BaseException:
@@ -261,6 +259,8 @@ class Stepper(ABC, Generic[R]):
 
     def _check_ready(self) -> None:
         self._check_home()
+        if torch.is_inference_mode_enabled():
+            raise RuntimeError("A step should be taken outside `torch.inference_mode`. Found it enabled.")
         changed = [f"`{name}` unfrozen" for name, p in self._frozen.items() if p.requires_grad]
         changed += [f"`{name}` frozen" for name, p in zip(self._names, self._theta, strict=True) if not p.requires_grad]
         if changed:
@@ -287,17 +287,6 @@ def check_type(module: nn.Module, saved: str) -> None:
     """Refuse the state of another kind of module, whose entries may have the same names."""
     if type(module).__name__ != saved:
         raise ValueError(f"The state should be one of `{type(module).__name__}`. Found one of `{saved}`.")
-
-
-def load_optimizer(optimizer: Optimizer, state: Mapping[str, Any]) -> None:
-    """Load the state of an optimizer and refuse that of another kind; the state stays the caller's."""
-    optimizer.load_state_dict(deepcopy(dict(state)))
-    for group in optimizer.param_groups:
-        missing = sorted(optimizer.defaults.keys() - group.keys())
-        if missing:
-            raise ValueError(
-                f"The state should be one of `{type(optimizer).__name__}`. Found one of an optimizer without {missing}."
-            )
 
 
 def _check_parameters(mine: Mapping[str, list[int]], other: Mapping[str, list[int]]) -> None:

@@ -6,7 +6,7 @@ Frozen parameters are shared by both points and never copied.
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import final
 
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from torchsims.steppers._distributed import Ranks
 
-__all__ = ["Challenger", "JointChallenger", "Noise", "SequentialChallenger", "clones", "overwrite"]
+__all__ = ["Buffers", "Challenger", "JointChallenger", "Noise", "SequentialChallenger", "clones", "overwrite"]
 
 
 def clones(tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -39,6 +39,59 @@ def _exchange(first: Sequence[Tensor], second: Sequence[Tensor]) -> None:
 
 
 @final
+class Buffers:
+    """The buffers that a module has at construction, by place: a forward pass may put new tensors into them.
+
+    Buffers that a module makes later are caches, which both points share.
+
+    Attributes:
+        names: their names in the module.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        self.names = [name for name, _ in module.named_buffers()]
+        self._places = [
+            (module.get_submodule(path), name) for path, _, name in (full.rpartition(".") for full in self.names)
+        ]
+
+    def tensors(self) -> list[Tensor]:
+        """Return the tensors that are there now."""
+        return [owner.get_buffer(name) for owner, name in self._places]
+
+    def copied(self) -> "Buffers":
+        """Return a copy, in a module of its own."""
+        holder = nn.Module()
+        for index, value in enumerate(clones(self.tensors())):
+            holder.register_buffer(str(index), value)
+        return Buffers(holder)
+
+    def snapshot(self) -> Callable[[], None]:
+        """Return a function that puts back the tensors and values that are there now."""
+        tensors = self.tensors()
+        values = clones(tensors)
+
+        def back() -> None:
+            self._place(tensors)
+            overwrite(tensors, values)
+
+        return back
+
+    def exchange(self, other: "Buffers") -> None:
+        """Exchange values; where a forward pass has changed a shape, the tensors themselves."""
+        pairs = list(zip(self.tensors(), other.tensors(), strict=True))
+        alike = [(a, b) for a, b in pairs if a.shape == b.shape]
+        _exchange([a for a, _ in alike], [b for _, b in alike])
+        if len(alike) < len(pairs):
+            self._place([a if a.shape == b.shape else b for a, b in pairs])
+            other._place([b if a.shape == b.shape else a for a, b in pairs])
+
+    def _place(self, tensors: Sequence[Tensor]) -> None:
+        for (owner, name), tensor in zip(self._places, tensors, strict=True):
+            if owner.get_buffer(name) is not tensor:
+                setattr(owner, name, tensor)
+
+
+@final
 class Noise:
     """The state of the random generators that a forward pass draws from, so that it can be replayed."""
 
@@ -59,25 +112,31 @@ class Challenger(ABC):
     Attributes:
         parameters: the trainable parameters, in the order of the model's.
         buffers: the buffers, in the order of the model's.
+        module_buffers: the buffers of the module that :meth:`module` provides.
     """
 
     parameters: list[nn.Parameter]
-    buffers: list[Tensor]
+    buffers: Buffers
+    module_buffers: Buffers
 
-    def __init__(self, model: nn.Module, theta: Sequence[nn.Parameter], ranks: Ranks) -> None:
+    def __init__(self, model: nn.Module, theta: Sequence[nn.Parameter], buffers: Buffers, ranks: Ranks) -> None:
         self._model = model
         self._theta = list(theta)
+        self._model_buffers = buffers
         self._ranks = ranks
+
+    def tensors(self) -> list[Tensor]:
+        """Return all parameters and buffers."""
+        return [*self.parameters, *self.buffers.tensors()]
 
     @contextmanager
     def in_model(self) -> Iterator[nn.Module]:
         """Let the model hold the challenger's values, and the challenger the model's."""
-        buffers = list(self._model.buffers())
-        self._swap(buffers)
+        self._swap()
         try:
             yield self._model
         finally:
-            self._swap(buffers)
+            self._swap()
 
     @abstractmethod
     def module(self) -> AbstractContextManager[nn.Module]:
@@ -96,9 +155,10 @@ class Challenger(ABC):
             signs = (2 * coins - 1).to(device=parameter.device, dtype=parameter.dtype)
             parameter.add_(self._ranks.shard_like(signs, parameter), alpha=distance)
 
-    def _swap(self, buffers: Sequence[Tensor]) -> None:
+    def _swap(self) -> None:
         self._ranks.settle()
-        _exchange([*self._theta, *buffers], [*self.parameters, *self.buffers])
+        _exchange(self._theta, self.parameters)
+        self._model_buffers.exchange(self.buffers)
         torch.clear_autocast_cache()  # it may hold casts of the values that were exchanged
 
 
@@ -106,10 +166,10 @@ class Challenger(ABC):
 class SequentialChallenger(Challenger):
     """A challenger that borrows the model: one module, one graph at a time."""
 
-    def __init__(self, model: nn.Module, theta: Sequence[nn.Parameter], ranks: Ranks) -> None:
-        super().__init__(model, theta, ranks)
+    def __init__(self, model: nn.Module, theta: Sequence[nn.Parameter], buffers: Buffers, ranks: Ranks) -> None:
+        super().__init__(model, theta, buffers, ranks)
         self.parameters = [nn.Parameter(value) for value in clones(theta)]
-        self.buffers = clones(list(model.buffers()))
+        self.buffers, self.module_buffers = buffers.copied(), buffers
 
     def module(self) -> AbstractContextManager[nn.Module]:
         return self.in_model()
@@ -125,13 +185,13 @@ class SequentialChallenger(Challenger):
 class JointChallenger(Challenger):
     """A challenger with a module of its own, so that both graphs can be alive."""
 
-    def __init__(self, model: nn.Module, theta: Sequence[nn.Parameter], ranks: Ranks) -> None:
-        super().__init__(model, theta, ranks)
+    def __init__(self, model: nn.Module, theta: Sequence[nn.Parameter], buffers: Buffers, ranks: Ranks) -> None:
+        super().__init__(model, theta, buffers, ranks)
         frozen = {id(p): p for p in model.parameters() if not p.requires_grad}
         self._twin = copy.deepcopy(model, memo=dict(frozen))
         self._twin.zero_grad(set_to_none=True)
         self.parameters = [p for p in self._twin.parameters() if p.requires_grad]
-        self.buffers = list(self._twin.buffers())
+        self.buffers = self.module_buffers = Buffers(self._twin)
 
     @contextmanager
     def module(self) -> Iterator[nn.Module]:

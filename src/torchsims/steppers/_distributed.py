@@ -40,6 +40,7 @@ class Ranks:
             raise ValueError("`FullyShardedDataParallel` flattens the parameters. Shard with `fully_shard` instead.")
         self._ddp = next((module for module in modules if isinstance(module, DistributedDataParallel)), None)
         self._shards = [module for module in modules if isinstance(module, FSDPModule)]
+        self._check_wrapped(model)
         if self._group is None:
             self._group = self._group_of(model)
         self.size = dist.get_world_size(self._group)
@@ -86,8 +87,12 @@ class Ranks:
         return values
 
     @contextmanager
-    def together(self) -> Iterator[None]:
-        """Raise on every rank if the body raises on any, so that none waits for a rank that has given up."""
+    def together(self, parts: int = 1) -> Iterator[None]:
+        """Raise on every rank if the body raises on any, so that none waits for a rank that has given up.
+
+        Args:
+            parts: how often the ranks will meet here, which must be the same for all.
+        """
         if self.size == 1:
             yield
             return
@@ -96,12 +101,20 @@ class Ranks:
             yield
         except Exception as caught:  # raised again below, on every rank
             error = caught
-        if not self.all(torch.tensor(error is None, device=self.device)).item():
+        flags = torch.tensor([error is None, parts, -parts], dtype=torch.int32, device=self.device)
+        dist.all_reduce(flags, dist.ReduceOp.MIN, group=self._group)
+        fine, fewest, most = flags.tolist()
+        if not fine:
             messages = self.gather(None if error is None else f"{type(error).__name__}: {error}")
             if error is not None:
                 raise error
             rank, message = next((rank, message) for rank, message in enumerate(messages) if message)
             raise RuntimeError(f"No step was taken because rank {rank} failed with {message}")
+        if fewest != -most:
+            raise ValueError(
+                "Every rank should have the same number of micro-batches. "
+                f"Found {fewest} on one and {-most} on another."
+            )
 
     @contextmanager
     def forward(self, module: nn.Module) -> Iterator[None]:
@@ -157,6 +170,8 @@ class Ranks:
         for p in used:
             if p.grad is None:
                 p.grad = torch.zeros_like(p)
+            elif p.grad.is_sparse:
+                p.grad = p.grad.to_dense()  # another rank's may be missing or have entries elsewhere
         for bucket, flat in _buckets([p.grad for p in used if p.grad is not None]):
             dist.all_reduce(flat, group=self._group)
             _unflatten(flat, bucket)
@@ -181,6 +196,22 @@ class Ranks:
         if self._shards and hasattr(tensor, "to_local"):
             tensor = tensor.to_local()
         return tensor.coalesce().values() if tensor.is_sparse else tensor
+
+    def _check_wrapped(self, model: nn.Module) -> None:
+        """Refuse a wrapper around a part of the model: nobody would reduce the gradients of the rest."""
+        if not self.wrapped:
+            return
+        inside = None if self._ddp is None else {id(p) for p in self._ddp.parameters()}
+        outside = [
+            name
+            for name, p in model.named_parameters()
+            if p.requires_grad and not (hasattr(p, "device_mesh") if inside is None else id(p) in inside)
+        ]
+        if outside:
+            raise ValueError(
+                "The wrapper should hold every trainable parameter of the model. "
+                f"Found `{outside[0]}` outside of it: wrap the whole model."
+            )
 
     def _group_of(self, model: nn.Module) -> Any:
         if self._ddp is not None:

@@ -1,21 +1,20 @@
 """What happens to gradients between the backward pass and the optimizer."""
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from copy import deepcopy
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import torch
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 from torch.optim import Optimizer
 
-from torchsims.steppers._copies import clones, overwrite
 from torchsims.steppers._distributed import Ranks
+from torchsims.steppers._optimizers import parameters_of
 from torchsims.steppers._passes import Batch
 
-__all__ = ["add_proximal", "clip", "finish", "finite", "refuse", "reversal", "squared_distance"]
+__all__ = ["add_proximal", "clip", "finish", "finite", "refuse", "squared_distance"]
 
 
 def finish(
@@ -45,29 +44,18 @@ def finite(optimizer: Optimizer, ranks: Ranks) -> Tensor:
     The check of `GradScaler`, with a scale of one: exact, and many times faster than a maximum norm.
     """
     groups: defaultdict[tuple[torch.device, torch.dtype], list[Tensor]] = defaultdict(list)
-    for p in _parameters(optimizer):
+    for p in parameters_of(optimizer):
         if p.grad is not None:
             g = ranks.local(p.grad)
             g = torch.view_as_real(g) if g.is_complex() else g
             groups[g.device, g.dtype].append(g)
     bad = torch.zeros((), device=ranks.device)
     for (device, _), gradients in groups.items():
-        found = torch.zeros((), device=device)
-        torch._amp_foreach_non_finite_check_and_unscale_(gradients, found, torch.ones((), device=device))
+        # The check wants single precision, whatever the default is and the gradients are.
+        found, scale = torch.tensor([0.0, 1.0], dtype=torch.float32, device=device)
+        torch._amp_foreach_non_finite_check_and_unscale_(gradients, found, scale)
         bad += found.to(ranks.device)
     return ranks.all(bad == 0)
-
-
-def reversal(optimizer: Optimizer) -> Callable[[], None]:
-    """Return a function that takes back what the optimizer does from now on."""
-    parameters = _parameters(optimizer)
-    values, state = clones(parameters), _copied(optimizer.state_dict())
-
-    def back() -> None:
-        overwrite(parameters, values)
-        optimizer.load_state_dict(state)
-
-    return back
 
 
 @torch.no_grad()
@@ -80,20 +68,25 @@ def add_proximal(theta: Sequence[nn.Parameter], challenger: Sequence[nn.Paramete
     for pair in zip(theta, challenger, strict=True):
         difference = pair[0] - pair[1]
         p = pair[target]
-        p.grad = -prox * difference if p.grad is None else p.grad.sub_(difference, alpha=prox)
+        if p.grad is None:
+            p.grad = -prox * difference
+        elif p.grad.is_sparse:
+            p.grad = p.grad.to_dense().sub_(difference, alpha=prox)  # the term has an entry everywhere
+        else:
+            p.grad.sub_(difference, alpha=prox)
 
 
 @torch.no_grad()
 def squared_distance(theta: Sequence[nn.Parameter], challenger: Sequence[nn.Parameter], ranks: Ranks) -> Tensor:
     r"""Return :math:`\lVert \theta - \theta' \rVert^2` over all trainable parameters."""
-    parts = [ranks.local(p - q).square().sum().to(ranks.device) for p, q in zip(theta, challenger, strict=True)]
+    parts = [ranks.local(p - q).abs().square().sum().to(ranks.device) for p, q in zip(theta, challenger, strict=True)]
     total = torch.stack(parts).sum()
     return ranks.sum(total) if ranks.sharded else total
 
 
 def clip(optimizer: Optimizer, max_norm: float, norm_type: float) -> Tensor:
     """Clip the gradients of one optimizer and return their norm before."""
-    return nn.utils.clip_grad_norm_(_parameters(optimizer), max_norm, norm_type)
+    return nn.utils.clip_grad_norm_(parameters_of(optimizer), max_norm, norm_type)
 
 
 def refuse(batch: Batch, provide: AbstractContextManager[nn.Module], losses: dict[str, float]) -> NoReturn:
@@ -127,19 +120,6 @@ def _culprits(batch: Batch, module: nn.Module) -> dict[str, str]:
                 loss = part[index] if part.ndim else part
                 gradients = torch.autograd.grad(loss, parameters, retain_graph=True, allow_unused=True)
                 for name, g in zip(names, gradients, strict=True):
-                    if g is not None and not g.isfinite().all():
+                    if g is not None and not batch.ranks.local(g).isfinite().all():
                         found.setdefault(task, name)
     return found
-
-
-def _parameters(optimizer: Optimizer) -> list[nn.Parameter]:
-    return [p for group in optimizer.param_groups for p in group["params"]]
-
-
-def _copied(state: Any) -> Any:
-    """Return a copy of a state: `deepcopy`, which is slow for tensors, of all but these."""
-    if isinstance(state, Tensor):
-        return state.detach().clone()
-    if isinstance(state, dict):
-        return {key: _copied(value) for key, value in state.items()}
-    return [_copied(value) for value in state] if isinstance(state, list) else deepcopy(state)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from torchsims.losses import Reading, read
-from torchsims.steppers._copies import Noise, clones, overwrite
+from torchsims.steppers._copies import Buffers, Noise
 from torchsims.steppers._distributed import Ranks
 
 __all__ = ["Batch", "Pass", "Tasks"]
@@ -135,6 +135,7 @@ class Pass:
     Args:
         batch: the batch.
         module: the module that holds the copy.
+        buffers: its buffers.
         keep_graph: whether to keep the graph of a single micro-batch.
         coefficients: the coefficients, where they are known beforehand: then the gradients are computed at once.
 
@@ -147,12 +148,18 @@ class Pass:
     """
 
     def __init__(
-        self, batch: Batch, module: nn.Module, *, keep_graph: bool = False, coefficients: Tensor | None = None
+        self,
+        batch: Batch,
+        module: nn.Module,
+        buffers: Buffers,
+        *,
+        keep_graph: bool = False,
+        coefficients: Tensor | None = None,
     ) -> None:
         self._batch = batch
         self._module = module
         self.connected = False
-        self._start = [] if keep_graph or coefficients is not None else clones(list(module.buffers()))
+        self._rewind = None if keep_graph or coefficients is not None else buffers.snapshot()
         readings = self._sweep(keep_graph, coefficients, only_plain=coefficients is not None)
         self._graph = readings[0].total if keep_graph else None
         self.total = _sum([reading.total.detach() for reading in readings])
@@ -166,12 +173,12 @@ class Pass:
         Args:
             coefficients: by how much each task's total on this rank counts, `m`.
         """
-        if self._graph is not None:
+        if self._rewind is not None:
+            self._rewind()
+            self._sweep(True, coefficients)
+        elif self._graph is not None:
             self._pull(self._graph, coefficients)
             self._graph = None
-            return
-        overwrite(list(self._module.buffers()), self._start)
-        self._sweep(True, coefficients)
 
     def _sweep(self, grad: bool, coefficients: Tensor | None, only_plain: bool = False) -> list[Reading]:
         """Call the closure on every micro-batch and, where the coefficients are known, pull each back at once."""
@@ -179,9 +186,10 @@ class Pass:
         batch.noise.replay()
         torch.clear_autocast_cache()  # casts made in a pass without gradients would cut the graph of one with them
         readings = []
+        parts = len(batch.micro_batches)
         for index, micro_batch in enumerate(batch.micro_batches):
-            with batch.ranks.accumulation(last=index + 1 == len(batch.micro_batches)):
-                with batch.ranks.together(), torch.set_grad_enabled(grad or coefficients is not None):
+            with batch.ranks.accumulation(last=index + 1 == parts):
+                with batch.ranks.together(parts), torch.set_grad_enabled(grad or coefficients is not None):
                     reading = batch.read(self._module, micro_batch)
                     if only_plain and not reading.plain:
                         raise ValueError("The closure should return plain losses as before. Found `TaskLosses`.")
@@ -193,11 +201,12 @@ class Pass:
 
     def _pull(self, total: Tensor, coefficients: Tensor) -> None:
         ranks = self._batch.ranks
-        objective = (coefficients.to(total) * total).sum()
-        if ranks.wrapped:
-            objective = objective * ranks.size  # the wrapper averages over the ranks; the batch's total is a sum
-        # Even without a graph: a scaler that has scaled nothing cannot unscale.
-        objective = self._batch.scale(objective)
+        with torch.enable_grad():
+            objective = (coefficients.to(total) * total).sum()
+            if ranks.wrapped:
+                objective = objective * ranks.size  # the wrapper averages over the ranks; the batch's total is a sum
+            # Even without a graph: a scaler that has scaled nothing cannot unscale.
+            objective = self._batch.scale(objective)
         if total.requires_grad:
             self.connected = True
             objective.backward()  # type: ignore[no-untyped-call]

@@ -5,13 +5,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal
 
-import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from torchsims.normalizers import Normalizer
-from torchsims.steppers._base import OptimizerFactory, Stepper, load_optimizer
-from torchsims.steppers._copies import Challenger, JointChallenger, SequentialChallenger, clones, overwrite
+from torchsims.steppers._base import Stepper
+from torchsims.steppers._copies import Buffers, Challenger, JointChallenger, SequentialChallenger, overwrite
+from torchsims.steppers._optimizers import OptimizerFactory, load_optimizer, make_optimizer
 from torchsims.steppers._reports import MeritReport
 
 __all__ = ["TwoCopies"]
@@ -39,10 +39,10 @@ class TwoCopies(Stepper[MeritReport]):
         self._challenger = self._second_copy()
         if perturb:
             self._challenger.perturb(perturb, seed)
-        self.outer = outer(list(zip(self._names, self._theta, strict=True)))
-        self.inner = inner(list(zip(self._names, self._challenger.parameters, strict=True)))
+        self.outer = make_optimizer(outer, zip(self._names, self._theta, strict=True))
+        self.inner = make_optimizer(inner, zip(self._names, self._challenger.parameters, strict=True))
         self._steps = 0
-        self._iterate = clones(self._first()) if keep_random_iterate else None
+        self._iterate = self._copy() if keep_random_iterate else None
 
     @contextmanager
     def challenger(self) -> Iterator[nn.Module]:
@@ -57,35 +57,27 @@ class TwoCopies(Stepper[MeritReport]):
             raise RuntimeError(
                 "Parameter `keep_random_iterate` should be True to keep one. Found `keep_random_iterate = False`."
             )
-        with self._lend():
-            current = clones(self._first())
-            self._hold(self._iterate)
-            try:
-                yield self.model
-            finally:
-                self._hold(current)
-
-    def _hold(self, values: list[Tensor]) -> None:
-        """Give the model other values."""
-        self._ranks.settle()
-        overwrite(self._first(), values)
-        torch.clear_autocast_cache()  # it may hold casts of the old values
+        with self._lend(), self._iterate.in_model() as model:
+            yield model
 
     def _draw_iterate(self) -> None:
         """Count a step and keep one of theta^0 ... theta^K, each with probability 1 / (K + 1): a reservoir of one."""
         self._steps += 1
         if self._iterate is not None and random.Random(f"{self.seed}:{self._steps}").random() < 1 / (self._steps + 1):
-            overwrite(self._iterate, self._first())
+            self._iterate = self._copy()
+
+    def _copy(self) -> SequentialChallenger:
+        return SequentialChallenger(self.model, self._theta, self._buffers, self._ranks)
 
     def _second_copy(self) -> Challenger:
         if self.evaluation == "sequential":
-            return SequentialChallenger(self.model, self._theta, self._ranks)
+            return self._copy()
         if self._ranks.wrapped:
             raise ValueError(
                 "Parameter `evaluation` should be 'sequential' inside `DistributedDataParallel` or with `fully_shard`. "
                 "Found `evaluation = 'joint'`, which reduces the gradients of a plain module itself."
             )
-        return JointChallenger(self.model, self._theta, self._ranks)
+        return JointChallenger(self.model, self._theta, self._buffers, self._ranks)
 
     @contextmanager
     def _lend(self) -> Iterator[None]:
@@ -99,39 +91,40 @@ class TwoCopies(Stepper[MeritReport]):
     def _optimizers(self) -> list[Optimizer]:
         return [self.outer, self.inner]
 
-    def _buffers(self) -> list[Tensor]:
-        return [*super()._buffers(), *self._challenger.buffers]
+    def _drop_gradients(self) -> None:
+        super()._drop_gradients()
+        for p in self._challenger.parameters:  # also those that the optimizer does not have
+            p.grad = None
 
-    def _first(self) -> list[Tensor]:
-        return [*self._theta, *self.model.buffers()]
-
-    def _second(self) -> list[Tensor]:
-        return [*self._challenger.parameters, *self._challenger.buffers]
+    def _all_buffers(self) -> list[Buffers]:
+        return [*super()._all_buffers(), self._challenger.buffers]
 
     def _state(self) -> dict[str, Any]:
-        names = self._tensor_names()
         state = {
             **super()._state(),
             "outer": self.outer.state_dict(),
             "inner": self.inner.state_dict(),
-            "challenger": dict(zip(names, [tensor.detach() for tensor in self._second()], strict=True)),
+            "challenger": self._saved(self._challenger),
             "steps": self._steps,
         }
         if self._iterate is not None:
-            state["random_iterate"] = dict(zip(names, self._iterate, strict=True))
+            state["random_iterate"] = self._saved(self._iterate)
         return state
 
     def _load(self, state: Mapping[str, Any]) -> None:
         super()._load(state)
-        self._load_tensors(state["challenger"], self._second())
+        self._load_copy(state["challenger"], self._challenger)
         if self._iterate is not None:
-            self._load_tensors(state["random_iterate"], self._iterate)
+            self._load_copy(state["random_iterate"], self._iterate)
         load_optimizer(self.outer, state["outer"])
         load_optimizer(self.inner, state["inner"])
         self._steps = state["steps"]
 
-    def _load_tensors(self, saved: Mapping[str, Tensor], tensors: list[Tensor]) -> None:
-        names = self._tensor_names()
+    def _saved(self, copy: Challenger) -> dict[str, Tensor]:
+        return dict(zip(self._tensor_names(), [tensor.detach() for tensor in copy.tensors()], strict=True))
+
+    def _load_copy(self, saved: Mapping[str, Tensor], copy: Challenger) -> None:
+        names, tensors = self._tensor_names(), copy.tensors()
         if set(saved) != set(names):
             raise ValueError(
                 f"The state should be one of this model. Found other tensors: {sorted(set(saved) ^ set(names))}."
@@ -144,4 +137,4 @@ class TwoCopies(Stepper[MeritReport]):
         overwrite(tensors, [saved[name] for name in names])
 
     def _tensor_names(self) -> list[str]:
-        return [*self._names, *(self._plain_name(name) for name, _ in self.model.named_buffers())]
+        return [*self._names, *map(self._plain_name, self._buffers.names)]

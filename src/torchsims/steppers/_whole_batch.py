@@ -12,7 +12,7 @@ from torchsims.normalizers import Normalizer
 from torchsims.steppers._distributed import Ranks
 from torchsims.steppers._passes import Pass, Tasks
 
-__all__ = ["WholeBatch", "check_losses", "reduce", "to_host"]
+__all__ = ["WholeBatch", "check_counts", "check_losses", "reduce", "to_host"]
 
 
 @final
@@ -64,9 +64,16 @@ def reduce(
 
 def to_host(*tensors: Tensor) -> list[list[float]]:
     """Return the values of all tensors, fetched at once: the only moment of a step that waits for the device."""
-    flat = [tensor.detach().reshape(-1).double() for tensor in tensors]
-    numbers = iter(torch.cat(flat).tolist())
+    flat = [tensor.detach().reshape(-1) for tensor in tensors]
+    numbers = iter(torch.cat(flat).tolist())  # in their common type: not every device has double precision
     return [[next(numbers) for _ in range(tensor.numel())] for tensor in flat]
+
+
+def check_counts(tasks: Tasks, counts: Sequence[float]) -> None:
+    """Refuse counts that are none: they would pass for tasks without labels."""
+    for name, count in zip(tasks.names, counts, strict=True):
+        if not (isfinite(count) and count >= 0):
+            raise ValueError(f"The count of task `{name}` should be finite and not negative. Found {count}.")
 
 
 def check_losses(

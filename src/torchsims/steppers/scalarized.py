@@ -12,12 +12,12 @@ from torch.optim import Optimizer
 from torchsims._statistics import WithStatistics
 from torchsims.normalizers import Normalizer
 from torchsims.scalarizations import Scalarization
-from torchsims.steppers._base import OptimizerFactory, Stepper, check_type, load_optimizer
-from torchsims.steppers._copies import clones, overwrite
-from torchsims.steppers._gradients import finish, finite, refuse, reversal
+from torchsims.steppers._base import Stepper, check_type
+from torchsims.steppers._gradients import finish, finite, refuse
+from torchsims.steppers._optimizers import OptimizerFactory, load_optimizer, make_optimizer, reversal
 from torchsims.steppers._passes import Batch, Pass
 from torchsims.steppers._reports import NO_LABEL, OVERFLOW, ObjectiveReport, known
-from torchsims.steppers._whole_batch import WholeBatch, check_losses, to_host
+from torchsims.steppers._whole_batch import WholeBatch, check_counts, check_losses, to_host
 
 __all__ = ["Scalarized"]
 
@@ -74,13 +74,13 @@ class Scalarized(Stepper[ObjectiveReport]):
         )
         self.scalarization = scalarization
         own = [(f"scalarization.{name}", p) for name, p in scalarization.named_parameters()]
-        self.outer = outer([*zip(self._names, self._theta, strict=True), *own])
+        self.outer = make_optimizer(outer, [*zip(self._names, self._theta, strict=True), *own])
         self._observe: Callable[[], None] | None = None
         self._plain: Tensor | None = None
 
     def _gradients(self, batch: Batch, scaler: GradScaler | None) -> ObjectiveReport:
         early = self._early_coefficients(batch)
-        here = Pass(batch, self.model, keep_graph=batch.single, coefficients=early)
+        here = Pass(batch, self.model, self._buffers, keep_graph=batch.single, coefficients=early)
         (whole,) = self._whole_batch(here)
         self._remember_plain(whole.losses if here.plain else None)
         objective, coefficients, own = self._differentiate(whole)
@@ -130,24 +130,24 @@ class Scalarized(Stepper[ObjectiveReport]):
         self._plain = losses
 
     def _apply(self) -> None:
-        if self._observe is None:
+        observe, self._observe = self._observe, None  # it refers to the batch, which need not outlive the step
+        if observe is None:
             self.outer.step()
             return
         back = reversal(self.outer)
         self.outer.step()
         try:
-            self._observe()
+            observe()
         except BaseException:
             back()
             raise
 
     def _look_after(self, batch: Batch, unit: Tensor | float) -> None:
         """Show the method the losses of the same batch after the step; the buffers have seen it already."""
-        buffers = self._buffers()
-        seen = clones(buffers)
+        restore = self._buffers.snapshot()
         torch.clear_autocast_cache()
-        after = Pass(batch, self.model)
-        overwrite(buffers, seen)
+        after = Pass(batch, self.model, self._buffers)
+        restore()
         (whole,) = self._whole_batch(after, unit=unit)
         labelled, losses = to_host(whole.labelled, whole.losses)
         check_losses(self._tasks, losses, labelled, self._lower_bounds, self.scalarization.positive, "the next point")
@@ -156,10 +156,11 @@ class Scalarized(Stepper[ObjectiveReport]):
     def _report(
         self, batch: Batch, whole: WholeBatch, objective: Tensor, weights: Tensor, aux: Any, scaled: bool
     ) -> ObjectiveReport:
-        labelled, losses, w, (value,), (sound,) = to_host(
-            whole.labelled, whole.losses, weights, objective, finite(self.outer, self._ranks)
+        counts, labelled, losses, w, (value,), (sound,) = to_host(
+            whole.count, whole.labelled, whole.losses, weights, objective, finite(self.outer, self._ranks)
         )
         by_name = self._tasks.by_name
+        check_counts(self._tasks, counts)
         check_losses(self._tasks, losses, labelled, self._lower_bounds, self.scalarization.positive, "the model")
         skipped = None
         if not any(labelled):

@@ -1,6 +1,6 @@
 """SIMS and FOOPS: Algorithm 1 of the paper."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import Any, Literal, TypedDict, Unpack, final
 
@@ -9,13 +9,12 @@ from torch.amp.grad_scaler import GradScaler
 
 from torchsims import merit
 from torchsims.normalizers import Normalizer
-from torchsims.steppers._base import OptimizerFactory
-from torchsims.steppers._copies import clones, overwrite
-from torchsims.steppers._gradients import add_proximal, finish, finite, refuse, reversal, squared_distance
+from torchsims.steppers._gradients import add_proximal, finish, finite, refuse, squared_distance
+from torchsims.steppers._optimizers import OptimizerFactory, reversal
 from torchsims.steppers._passes import Batch, Pass
 from torchsims.steppers._reports import NO_LABEL, OVERFLOW, MeritReport, known
 from torchsims.steppers._two_copies import TwoCopies
-from torchsims.steppers._whole_batch import WholeBatch, check_losses, to_host
+from torchsims.steppers._whole_batch import WholeBatch, check_counts, check_losses, to_host
 from torchsims.transforms import Identity, Log, Transform
 
 __all__ = ["FOOPS", "SIMS"]
@@ -140,10 +139,10 @@ class SIMS(TwoCopies):
 
     def _gradients(self, batch: Batch, scaler: GradScaler | None) -> MeritReport:
         theta, challenger = self._theta, self._challenger
-        at_theta = Pass(batch, self.model, keep_graph=self.evaluation == "joint" and batch.single)
+        at_theta = Pass(batch, self.model, self._buffers, keep_graph=self.evaluation == "joint" and batch.single)
         with challenger.module() as module:
-            start = clones(list(module.buffers())) if self.order == "alternating" else []
-            at_challenger = Pass(batch, module, keep_graph=batch.single)
+            rewind = challenger.module_buffers.snapshot() if self.order == "alternating" else None
+            at_challenger = Pass(batch, module, challenger.module_buffers, keep_graph=batch.single)
             here, there = self._whole_batch(at_theta, at_challenger)
             for_theta, for_challenger = self._coefficients(here, there)
             # Eq. (grad_1), the gradient of h in theta': sum_i w_i grad psi(L_i(theta')) + lambda (theta' - theta)
@@ -153,8 +152,8 @@ class SIMS(TwoCopies):
         if self.prox:
             add_proximal(theta, challenger.parameters, self.prox, target=1)
 
-        if self.order == "alternating" and self._move_challenger():
-            here, there = self._whole_batch(at_theta, self._look_again(batch, start), unit=here.unit)
+        if rewind is not None and self._move_challenger():
+            here, there = self._whole_batch(at_theta, self._look_again(batch, rewind), unit=here.unit)
             for_theta, _ = self._coefficients(here, there)
 
         # Eq. (grad_2), turned into descent on -h: sum_i w_i grad psi(L_i(theta)) - lambda (theta - theta')
@@ -199,14 +198,14 @@ class SIMS(TwoCopies):
         self.inner.step()
         return True
 
-    def _look_again(self, batch: Batch, start: list[Tensor]) -> Pass:
+    def _look_again(self, batch: Batch, rewind: Callable[[], None]) -> Pass:
         """Return the losses of the challenger where it is now; its buffers have seen this batch already."""
+        buffers = self._challenger.module_buffers
         with self._challenger.module() as module:
-            buffers = list(module.buffers())
-            seen = clones(buffers)
-            overwrite(buffers, start)
-            again = Pass(batch, module)
-            overwrite(buffers, seen)
+            restore = buffers.snapshot()
+            rewind()
+            again = Pass(batch, module, buffers)
+            restore()
         return again
 
     def _report(self, batch: Batch, here: WholeBatch, there: WholeBatch, aux: Any, scaled: bool) -> MeritReport:
@@ -214,10 +213,12 @@ class SIMS(TwoCopies):
         weights = merit.weights(here.adjusted, there.adjusted, **settings)
         distance = squared_distance(self._theta, self._challenger.parameters, self._ranks) if self.prox else 0.0
         h = merit.h(here.adjusted, there.adjusted, **settings, prox=self.prox, squared_distance=distance)
-        labelled, losses, rivals, w, (value,), (outer_sound,), (inner_sound,) = to_host(
-            here.labelled, here.losses, there.losses, weights, h, *(finite(o, self._ranks) for o in self._optimizers())
+        sound = [finite(optimizer, self._ranks) for optimizer in self._optimizers()]
+        counts, labelled, losses, rivals, w, (value,), (outer_sound,), (inner_sound,) = to_host(
+            here.count, here.labelled, here.losses, there.losses, weights, h, *sound
         )
         by_name = self._tasks.by_name
+        check_counts(self._tasks, counts)
         for values, where in ((losses, "the model"), (rivals, "the challenger")):
             check_losses(self._tasks, values, labelled, self._lower_bounds, self.transform.positive, where)
         skipped = None

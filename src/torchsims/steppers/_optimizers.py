@@ -1,0 +1,64 @@
+"""Optimizers: how they are made, loaded and taken back."""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
+from typing import Any, TypeAlias
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from torchsims.steppers._copies import clones, overwrite
+
+__all__ = ["OptimizerFactory", "load_optimizer", "make_optimizer", "parameters_of", "reversal"]
+
+OptimizerFactory: TypeAlias = Callable[[list[tuple[str, nn.Parameter]]], Optimizer]
+"""What makes an optimizer of named parameters, such as ``partial(Adam, lr=1e-3)``."""
+
+
+def make_optimizer(factory: OptimizerFactory, parameters: Iterable[tuple[str, nn.Parameter]]) -> Optimizer:
+    """Return the optimizer of named parameters and refuse one that wants to compute the losses by itself."""
+    optimizer = factory(list(parameters))
+    closure = inspect.signature(optimizer.step).parameters.get("closure")
+    if closure is not None and closure.default is closure.empty:
+        raise ValueError(
+            f"The optimizer should step without a closure. Found `{type(optimizer).__name__}`, which needs one."
+        )
+    return optimizer
+
+
+def load_optimizer(optimizer: Optimizer, state: Mapping[str, Any]) -> None:
+    """Load the state of an optimizer and refuse that of another kind; the state stays the caller's."""
+    optimizer.load_state_dict(deepcopy(dict(state)))
+    for group in optimizer.param_groups:
+        missing = sorted(optimizer.defaults.keys() - group.keys())
+        if missing:
+            raise ValueError(
+                f"The state should be one of `{type(optimizer).__name__}`. Found one of an optimizer without {missing}."
+            )
+
+
+def reversal(optimizer: Optimizer) -> Callable[[], None]:
+    """Return a function that takes back what the optimizer does from now on."""
+    parameters = parameters_of(optimizer)
+    values, state = clones(parameters), _copied(optimizer.state_dict())
+
+    def back() -> None:
+        overwrite(parameters, values)
+        optimizer.load_state_dict(state)
+
+    return back
+
+
+def parameters_of(optimizer: Optimizer) -> list[nn.Parameter]:
+    """Return the parameters of all groups."""
+    return [p for group in optimizer.param_groups for p in group["params"]]
+
+
+def _copied(state: Any) -> Any:
+    """Return a copy of a state: `deepcopy`, which is slow for tensors, of all but these."""
+    if isinstance(state, Tensor):
+        return state.detach().clone()
+    if isinstance(state, dict):
+        return {key: _copied(value) for key, value in state.items()}
+    return [_copied(value) for value in state] if isinstance(state, list) else deepcopy(state)
