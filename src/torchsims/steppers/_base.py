@@ -121,9 +121,9 @@ class Stepper(ABC, Generic[R]):
         """Clip the gradients between :meth:`backward` and :meth:`update`, every copy's by its own norm.
 
         Returns:
-            The norm of the model's gradients before clipping.
+            The norm of the model's gradients before clipping, those of a method's own parameters included.
         """
-        norm, *_ = [clip(optimizer, max_norm, norm_type) for optimizer in self._optimizers()]
+        norm, *_ = [clip(optimizer, max_norm, norm_type, self._ranks) for optimizer in self._optimizers()]
         return norm
 
     def end_epoch(self) -> None:
