@@ -130,7 +130,7 @@ def two_ranks() -> dict[str, list[Any]]:
     jobs: dict[str, Job] = {name: (on_rank, case) for name, case in CASES.items()}
     jobs |= {str(failure): (fails_on_the_second_rank, failure) for failure in FAILURES}
     jobs |= {"refusals": (refusals, ()), "missing head": (unlabelled_on_one_rank, ())}
-    jobs |= {"sparse": (train_sparsely, ())}
+    jobs |= {"sparse": (train_sparsely, ()), "clipped": (train_clipped, ("fsdp",))}
     return run_ranks(jobs)
 
 
@@ -314,3 +314,22 @@ def train_sparsely(rank: int, ranks: int = 2) -> Tensor:
 def test_sparse_gradients_of_plain_modules_are_reduced(two_ranks: dict[str, list[Any]]) -> None:
     for found in two_ranks["sparse"]:
         torch.testing.assert_close(found, train_sparsely(0, ranks=1), rtol=0, atol=1e-12)
+
+
+def train_clipped(rank: int, wrapper: str, ranks: int = 2) -> list[Any]:
+    """Train with clipped gradients of sharded parameters and of a method's own, which are not."""
+    model = make_net()
+    method = make_scalarized(wrap(model, wrapper), "UW")
+    norms = []
+    for _ in range(3):
+        method.backward(task_losses, make_data().split([16 // ranks] * ranks)[rank])
+        norms.append(method.clip_grad_norm_(0.1).item())
+        method.update()
+    return [torch.cat([whole(p).reshape(-1) for p in model.parameters()]), norms]
+
+
+def test_clipping_is_that_of_one_rank_where_parameters_are_sharded(two_ranks: dict[str, list[Any]]) -> None:
+    expected, expected_norms = train_clipped(0, "plain", ranks=1)
+    for found, norms in two_ranks["clipped"]:
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+        assert norms == pytest.approx(expected_norms, abs=1e-12)

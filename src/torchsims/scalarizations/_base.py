@@ -2,14 +2,17 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import torch
 from torch import Tensor
 
 from torchsims._statistics import WithStatistics
 
-__all__ = ["Scalarization"]
+__all__ = ["Losses", "Scalarization"]
+
+Losses: TypeAlias = Mapping[str, Tensor] | Sequence[Tensor] | Tensor
+"""Losses by name, in order, or stacked."""
 
 
 class Scalarization(WithStatistics, ABC):
@@ -40,9 +43,7 @@ class Scalarization(WithStatistics, ABC):
             raise ValueError(f"Parameter `tasks` should hold distinct names. Found `tasks = {tasks!r}`.")
         self.tasks = None if tasks is None else tuple(tasks)
 
-    def forward(
-        self, losses: Mapping[str, Tensor] | Sequence[Tensor] | Tensor, labelled: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, losses: Losses, labelled: Tensor | None = None) -> Tensor:
         """Return the objective and, in training mode, update the running statistics.
 
         Args:
@@ -57,12 +58,10 @@ class Scalarization(WithStatistics, ABC):
     def objective(self, losses: Tensor, labelled: Tensor) -> Tensor:
         """Return :math:`S(L)`, `...`, as if the unlabelled tasks, whose entries are positive, did not exist."""
 
-    def observe(self, losses: Mapping[str, Tensor] | Sequence[Tensor] | Tensor, labelled: Tensor | None = None) -> None:
+    def observe(self, losses: Losses, labelled: Tensor | None = None) -> None:
         """Look at the losses of the same batch after the step; only needed where :attr:`observes`."""
 
-    def _read(
-        self, losses: Mapping[str, Tensor] | Sequence[Tensor] | Tensor, labelled: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
+    def _read(self, losses: Losses, labelled: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the losses and the labels, `... x m`, with ones in place of the losses of unlabelled tasks."""
         stacked = self._stacked(losses)
         # A promoted dtype: statistics in half precision would stop counting at a few hundred steps.
@@ -71,7 +70,7 @@ class Scalarization(WithStatistics, ABC):
             return stacked, torch.ones_like(stacked, dtype=torch.bool)
         return stacked.where(labelled, 1), labelled.expand_as(stacked)
 
-    def _stacked(self, losses: Mapping[str, Tensor] | Sequence[Tensor] | Tensor) -> Tensor:
+    def _stacked(self, losses: Losses) -> Tensor:
         if isinstance(losses, Mapping):
             if self.tasks is not None and set(losses) != set(self.tasks):
                 raise ValueError(f"The losses should be those of {sorted(self.tasks)}. Found {sorted(losses)}.")

@@ -1,10 +1,9 @@
-from collections.abc import Mapping, Sequence
 from typing import ClassVar, final
 
 import torch
 from torch import Tensor
 
-from torchsims.scalarizations._base import Scalarization
+from torchsims.scalarizations._base import Losses, Scalarization
 from torchsims.transforms import Log
 
 # Adam's usual constants; epsilon only matters once all tasks improve alike to eight digits.
@@ -63,7 +62,7 @@ class FAMO(Scalarization):
         c = (z / losses.detach()).sum(-1)
         return (z * losses.log()).sum(-1) / c
 
-    def observe(self, losses: Mapping[str, Tensor] | Sequence[Tensor] | Tensor, labelled: Tensor | None = None) -> None:
+    def observe(self, losses: Losses, labelled: Tensor | None = None) -> None:
         after, labelled = self._read(losses, labelled)
         if not self.training:
             return

@@ -103,7 +103,10 @@ class Stepper(ABC, Generic[R]):
         return report
 
     def update(self) -> None:
-        """Apply the gradients that :meth:`backward` left, unless it reported that the step is skipped."""
+        """Apply the gradients that :meth:`backward` left, unless it reported that the step is skipped.
+
+        This is where the optimizers run. What one that raises has changed, or one before it, is not taken back.
+        """
         self._check_home()
         report, self._pending = self._pending, None
         if report is None:
@@ -121,9 +124,9 @@ class Stepper(ABC, Generic[R]):
         """Clip the gradients between :meth:`backward` and :meth:`update`, every copy's by its own norm.
 
         Returns:
-            The norm of the model's gradients before clipping.
+            The norm of the model's gradients before clipping, those of a method's own parameters included.
         """
-        norm, *_ = [clip(optimizer, max_norm, norm_type) for optimizer in self._optimizers()]
+        norm, *_ = [clip(optimizer, max_norm, norm_type, self._ranks) for optimizer in self._optimizers()]
         return norm
 
     def end_epoch(self) -> None:
@@ -135,7 +138,8 @@ class Stepper(ABC, Generic[R]):
     def state_dict(self) -> dict[str, Any]:
         """Return all that a run needs to go on, except the model itself and the global random generators.
 
-        It can be saved with `torch.save` and loaded with ``weights_only=True``.
+        It can be saved with `torch.save` and loaded with ``weights_only=True``. Between :meth:`backward` and
+        :meth:`update` it is that of half a step.
         """
         self._check_home()
         return {

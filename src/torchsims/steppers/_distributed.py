@@ -191,6 +191,14 @@ class Ranks:
             return tensor
         return distribute_tensor(tensor, parameter.device_mesh, parameter.placements)
 
+    def splits(self, parameter: Tensor) -> bool:
+        """Return whether each rank holds a part of the parameter."""
+        return bool(self._shards) and hasattr(parameter, "device_mesh")
+
+    def whole(self, tensor: Tensor) -> Tensor:
+        """Return a tensor with the parts of all ranks, as an ordinary one."""
+        return tensor.full_tensor() if self._shards and hasattr(tensor, "full_tensor") else tensor
+
     def local(self, tensor: Tensor) -> Tensor:
         """Return the part of a tensor that this rank holds, as an ordinary dense tensor."""
         if self._shards and hasattr(tensor, "to_local"):
@@ -205,7 +213,7 @@ class Ranks:
         outside = [
             name
             for name, p in model.named_parameters()
-            if p.requires_grad and not (hasattr(p, "device_mesh") if inside is None else id(p) in inside)
+            if p.requires_grad and not (self.splits(p) if inside is None else id(p) in inside)
         ]
         if outside:
             raise ValueError(

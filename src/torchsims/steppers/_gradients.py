@@ -84,9 +84,19 @@ def squared_distance(theta: Sequence[nn.Parameter], challenger: Sequence[nn.Para
     return ranks.sum(total) if ranks.sharded else total
 
 
-def clip(optimizer: Optimizer, max_norm: float, norm_type: float) -> Tensor:
+def clip(optimizer: Optimizer, max_norm: float, norm_type: float, ranks: Ranks) -> Tensor:
     """Clip the gradients of one optimizer and return their norm before."""
-    return nn.utils.clip_grad_norm_(parameters_of(optimizer), max_norm, norm_type)
+    parameters = parameters_of(optimizer)
+    if not ranks.sharded:
+        return nn.utils.clip_grad_norm_(parameters, max_norm, norm_type)
+    # The parameters of a scalarization are not sharded, and the two kinds do not mix in one operation.
+    kinds = [[p for p in parameters if ranks.splits(p) is split] for split in (True, False)]
+    gradients = [[p.grad for p in kind if p.grad is not None] for kind in kinds]
+    norms = torch.stack([ranks.whole(nn.utils.get_total_norm(kind, norm_type)) for kind in gradients if kind])
+    norm: Tensor = torch.linalg.vector_norm(norms, norm_type)
+    for kind in kinds:
+        nn.utils.clip_grads_with_norm_(kind, max_norm, norm)
+    return norm
 
 
 def refuse(batch: Batch, provide: AbstractContextManager[nn.Module], losses: dict[str, float]) -> NoReturn:

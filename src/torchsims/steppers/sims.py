@@ -71,7 +71,8 @@ class SIMS(TwoCopies):
         order: ``"simultaneous"``, Algorithm 1, or ``"alternating"``: the challenger steps first, and the model answers
             its new losses; one more forward pass.
         evaluation: ``"sequential"``, one graph at a time, or ``"joint"``, a second module and both graphs at once:
-            faster, the same numbers. Inside a wrapper only ``"sequential"`` works.
+            faster, the same numbers. Inside a wrapper only ``"sequential"`` works. Hooks and attributes that the model
+            gets later do not reach the second module.
         perturb: starts the challenger this far away in every coordinate, in seeded directions.
         keep_random_iterate: keeps a uniformly drawn iterate, Algorithm 1's output, for :meth:`random_iterate`.
         seed: for ``perturb`` and ``keep_random_iterate``.
