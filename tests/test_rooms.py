@@ -18,6 +18,7 @@ ALLOWED: dict[str, set[str]] = {
     "normalizers": {"_statistics"},
     "scalarizations": {"_statistics", "merit", "transforms"},
     "steppers": {"_statistics", "merit", "transforms", "losses", "normalizers", "scalarizations"},
+    "data": set(),
 }
 CORE = {"torch", "numpy"}
 
