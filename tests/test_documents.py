@@ -7,10 +7,10 @@ import pytest
 
 import torchsims
 import torchsims.data.scenes
-from torchsims import data, merit, normalizers, scalarizations, transforms
+from torchsims import data, merit, metrics, normalizers, scalarizations, transforms
 
 ROOT = Path(__file__).parent.parent
-MODULES = [torchsims, merit, normalizers, scalarizations, transforms, data, data.scenes]
+MODULES = [torchsims, merit, normalizers, scalarizations, transforms, data, data.scenes, metrics]
 
 
 def test_the_readme_runs_from_top_to_bottom() -> None:
@@ -39,7 +39,16 @@ def test_every_public_name_is_documented_and_has_an_example(module: object) -> N
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
 def test_every_method_and_function_has_a_runnable_example(module: object) -> None:
-    bases = {"Report", "MeritReport", "ObjectiveReport", "Stepper", "Scalarization", "Normalizer", "Transform"}
+    bases = {
+        "Report",
+        "MeritReport",
+        "ObjectiveReport",
+        "Stepper",
+        "Scalarization",
+        "Normalizer",
+        "Transform",
+        "DenseMetric",
+    }
     for name in module.__all__:  # type: ignore[attr-defined]
         value = getattr(module, name)
         if callable(value) and name not in bases:
