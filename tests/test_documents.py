@@ -7,10 +7,10 @@ import pytest
 
 import torchsims
 import torchsims.data.scenes
-from torchsims import data, merit, metrics, normalizers, scalarizations, transforms
+from torchsims import data, merit, metrics, models, normalizers, scalarizations, transforms
 
 ROOT = Path(__file__).parent.parent
-MODULES = [torchsims, merit, normalizers, scalarizations, transforms, data, data.scenes, metrics]
+MODULES = [torchsims, merit, normalizers, scalarizations, transforms, data, data.scenes, metrics, models]
 
 
 def test_the_readme_runs_from_top_to_bottom() -> None:

@@ -20,6 +20,7 @@ ALLOWED: dict[str, set[str]] = {
     "steppers": {"_statistics", "merit", "transforms", "losses", "normalizers", "scalarizations"},
     "data": set(),
     "metrics": set(),
+    "models": {"losses"},
 }
 CORE = {"torch", "numpy"}
 EXTRAS: dict[str, set[str]] = {"metrics": {"torchmetrics"}}  # what a room may import beside the core
