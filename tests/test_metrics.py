@@ -201,6 +201,18 @@ def test_without_a_label_a_metric_is_not_a_number(name: str) -> None:
     assert all(np.isnan(value) for value in values(metric).values())
 
 
+def test_a_class_that_occurs_nowhere_does_not_count() -> None:
+    metric = Segmentation(3)
+    metric.update(torch.tensor([[[[2.0, 0.0]], [[0.0, 2.0]], [[-1.0, -1.0]]]]), torch.tensor([[[0, 1]]]))
+    assert values(metric) == {"miou": 1.0, "pixel_accuracy": 1.0}
+
+
+def test_a_probability_at_the_threshold_is_an_edge() -> None:
+    metric = Edges()
+    metric.update(torch.tensor([0.0, 0.0, -0.02, -0.02]), torch.tensor([1.0, 1.0, 0.0, 0.0]))  # 0.5 and 0.495
+    assert values(metric) == {"ods_f": 1.0}
+
+
 @pytest.mark.parametrize("name", ["Depth", "Normals"])
 def test_a_diverged_prediction_shows(name: str) -> None:
     metric, prediction, target = make_case(name)

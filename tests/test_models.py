@@ -209,6 +209,14 @@ def test_a_batch_may_lack_the_labels_of_a_task() -> None:
     assert all(value > 0 for value in method.step(closure, batch).weights.values())
 
 
+def test_the_head_of_a_missing_task_stays_in_the_graph() -> None:
+    batch = make_batch(size=2)
+    model = HPS(CHANNELS, width=8)
+    losses = dense_losses(model(batch["image"]), {})
+    read(losses).total.sum().backward()  # type: ignore[no-untyped-call]
+    assert all(p.grad is not None and not p.grad.any() for p in model.parameters())
+
+
 @pytest.mark.parametrize("make", [HPS, STL])
 @pytest.mark.parametrize(
     ("channels", "width", "message"),

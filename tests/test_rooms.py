@@ -61,6 +61,8 @@ def test_one_file_imports_torch_distributed() -> None:
 
 def test_importing_the_package_loads_no_optional_dependency() -> None:
     optional = ["torchjd", "transformers", "peft", "torchmetrics", "sklearn", "matplotlib", "rich", "typer", "scipy"]
-    code = f"import sys, torchsims; print([m for m in {optional} if m in sys.modules])"
+    code = (
+        f"import sys, torchsims, torchsims.data, torchsims.models; print([m for m in {optional} if m in sys.modules])"
+    )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"

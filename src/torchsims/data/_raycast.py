@@ -60,7 +60,7 @@ def _slab(start: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
     """Return where |start + t slope| < 1 begins and ends."""
     inverse = slope.reciprocal()
     middle, half = start * inverse, inverse.abs()
-    return -middle - half, half - middle
+    return (middle + half).neg_(), half - middle
 
 
 def _disc(start: Sequence[Tensor], slope: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
