@@ -131,33 +131,43 @@ def _labels(rng: np.random.Generator) -> npt.NDArray[np.int64]:
 
 def _materials(rng: np.random.Generator, scale: Array) -> Array:
     """Return two colours, two waves, their phases, warp, hardness, crossing, contrast, gloss, glow: `surface x 20`."""
-    light = rng.uniform(0.25, 0.95, SURFACES)
-    light[[WALL, CEILING]] = rng.uniform([0.6, 0.85], [0.9, 1.0])
-    strength = rng.uniform(0.3, 1.0, SURFACES)
-    strength[: FIRST_PANEL + WINDOWS] = rng.uniform([0.1, 0.0, 0.0, 0.0], [0.5, 0.35, 0.08, 0.2])
-    hue = rng.uniform(0.0, 1.0, (SURFACES, 1))
-    hue[FLOOR] = rng.uniform(0.02, 0.14)  # wood and stone
-    wheel = np.clip(np.abs((hue + np.array([0.0, 2 / 3, 1 / 3])) % 1.0 * 6 - 3) - 1, 0, 1)
-    first = light[:, None] * (1 - strength[:, None] * (1 - wheel))
-    second = np.clip(first * rng.uniform(0.3, 1.1, (SURFACES, 1)) + rng.uniform(-0.1, 0.1, (SURFACES, 3)), 0.02, 1.0)
-    size = np.concatenate([scale[[0, 0, 0]], scale[1:]])
-    wave = rng.normal(0.0, 1.0, (SURFACES, 2, 3))
+    colours = _colours(rng)
     straight = rng.random(SURFACES) < 0.6  # checks and stripes along the axes
-    wave[straight] = np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0]])
-    wave[FLOOR] = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
-    period = rng.uniform(0.15, 0.5, (SURFACES, 1, 1))
-    period[:FIRST_PANEL] *= 3  # a room is large
-    wave = wave / period * size[:, None, :]  # in local coordinates
+    waves = _waves(rng, straight, scale)
     phase = rng.uniform(0.0, 1.0, (SURFACES, 2))
     warp = np.where(straight, 0.0, rng.uniform(0.0, 0.8, SURFACES))
-    hard = (rng.random(SURFACES) < 0.5).astype(float)
-    crossed = (rng.random(SURFACES) < 0.5).astype(float)
+    hard, crossed = (rng.random((2, SURFACES)) < 0.5).astype(float)
     contrast = rng.uniform(0.1, 1.0, SURFACES)
     contrast[[WALL, CEILING]] *= 0.3
     gloss = np.where(rng.random(SURFACES) < 0.5, rng.uniform(0.1, 0.5, SURFACES), 0.0)
     gloss[[WALL, CEILING]] = 0.0
     glow = np.zeros(SURFACES)
     glow[FIRST_PANEL : FIRST_PANEL + WINDOWS] = rng.uniform(0.6, 1.1, WINDOWS)  # daylight
-    waves = wave.reshape(SURFACES, 6)
     scalars = np.stack([warp, hard, crossed, contrast, gloss, glow], axis=1)
-    return np.concatenate([first, second, waves, phase, scalars], axis=1)
+    return np.concatenate([colours, waves, phase, scalars], axis=1)
+
+
+def _colours(rng: np.random.Generator) -> Array:
+    """Return two colours a surface, `surface x 6`: a pale room, a floor like wood or stone, things of any colour."""
+    light = rng.uniform(0.25, 0.95, SURFACES)
+    light[[WALL, CEILING]] = rng.uniform([0.6, 0.85], [0.9, 1.0])
+    strength = rng.uniform(0.3, 1.0, SURFACES)
+    strength[: FIRST_PANEL + WINDOWS] = rng.uniform([0.1, *[0.0] * (2 + WINDOWS)], [0.5, 0.35, 0.08, *[0.2] * WINDOWS])
+    hue = rng.uniform(0.0, 1.0, (SURFACES, 1))
+    hue[FLOOR] = rng.uniform(0.02, 0.14)
+    wheel = np.clip(np.abs((hue + np.array([0.0, 2 / 3, 1 / 3])) % 1.0 * 6 - 3) - 1, 0, 1)
+    first = light[:, None] * (1 - strength[:, None] * (1 - wheel))
+    second = np.clip(first * rng.uniform(0.3, 1.1, (SURFACES, 1)) + rng.uniform(-0.1, 0.1, (SURFACES, 3)), 0.02, 1.0)
+    return np.concatenate([first, second], axis=1)
+
+
+def _waves(rng: np.random.Generator, straight: npt.NDArray[np.bool_], scale: Array) -> Array:
+    """Return the two wave vectors of the pattern of every surface, in local coordinates, `surface x 6`."""
+    wave = rng.normal(0.0, 1.0, (SURFACES, 2, 3))
+    wave[straight] = np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0]])
+    wave[FLOOR] = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    period = rng.uniform(0.15, 0.5, (SURFACES, 1, 1))  # metres
+    period[:FIRST_PANEL] *= 3  # a room is large
+    size = np.concatenate([scale[[0, 0, 0]], scale[1:]])  # floor, walls and ceiling share the room's
+    local: Array = wave / period * size[:, None, :]
+    return local.reshape(SURFACES, 6)

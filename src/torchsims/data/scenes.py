@@ -6,7 +6,7 @@ Each image comes with the labels of four tasks in the conventions of NYUv2:
 - ``depth``: metres along the axis of the camera, `1 x height x width`; 0 where the sensor saw nothing.
 - ``normals``: unit vectors towards the camera, x to the right, y down, z forward, `3 x height x width`; zero where the
   depth is.
-- ``edges``: 1 on the near side of a jump of the depth, otherwise 0, `1 x height x width`.
+- ``edges``: 1 on the outline of a thing that stands before something farther, otherwise 0, `1 x height x width`.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from torchsims.data._layout import CLASSES, FIRST_PANEL, WINDOWS, draw
-from torchsims.data._raycast import Hits, cast
+from torchsims.data._raycast import FIRST_THING, Hits, cast
 from torchsims.data._shading import colour
 
 __all__ = ["CHANNELS", "CLASSES", "Scenes", "back_project"]
@@ -30,7 +30,7 @@ SPLITS = ("train", "val", "test")
 FOCAL = 0.8  # focal length over the width of the image: a view of 64 degrees
 NOISE = 0.06  # width of the uniform noise of the camera
 SHARE_LOST = 0.01  # of the pixels has no depth, beside all windows: glass returns nothing
-JUMP = 0.1  # an edge is where the depth of another surface is farther by more than this share
+JUMP = 0.1  # an edge is where the next pixel shows something farther by more than this share
 PIXELS_AT_ONCE = 2**14  # what keeps the intermediate tensors in the cache of a processor
 
 
@@ -162,17 +162,23 @@ def _ground_truth(hits: Hits, labels: Tensor, lost: Tensor, resolution: tuple[in
         "seg": labels.gather(1, hits.surface).view(-1, *resolution),
         "depth": depth.where(valid, 0.0),
         "normals": torch.stack(hits.normal, dim=1).view(-1, 3, *resolution).where(valid, 0.0),
-        "edges": _edges(depth, surface).to(depth.dtype),
+        "edges": _edges(depth, hits.solid.view(-1, 1, *resolution)).to(depth.dtype),
     }
 
 
-def _edges(depth: Tensor, surface: Tensor) -> Tensor:
-    """Return the pixels that stand before a neighbour on another surface; solids are convex, so none hides itself."""
-    edges = torch.zeros_like(surface, dtype=torch.bool)
+def _edges(depth: Tensor, solid: Tensor) -> Tensor:
+    """Return the pixels of things that stand before what the next pixel shows.
+
+    Solids are convex, so none hides itself, and the room is around everything, so it hides nothing: a floor or a wall
+    seen at a small angle has no edges, however fast its depth changes.
+    """
+    edges = torch.zeros_like(solid, dtype=torch.bool)
+    thing = solid >= FIRST_THING
     for dim in (-1, -2):
         length = depth.shape[dim] - 1
-        near, far = depth.narrow(dim, 0, length), depth.narrow(dim, 1, length)
-        other = surface.narrow(dim, 0, length) != surface.narrow(dim, 1, length)
-        edges.narrow(dim, 0, length).logical_or_(other & (far > (1 + JUMP) * near))
-        edges.narrow(dim, 1, length).logical_or_(other & (near > (1 + JUMP) * far))
+        for here, there in ((0, 1), (1, 0)):
+            near, far = depth.narrow(dim, here, length), depth.narrow(dim, there, length)
+            other = solid.narrow(dim, here, length) != solid.narrow(dim, there, length)
+            before = thing.narrow(dim, here, length) & other & (far > (1 + JUMP) * near)
+            edges.narrow(dim, here, length).logical_or_(before)
     return edges
