@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 import torchsims
-from torchsims import merit, normalizers, problems, scalarizations, transforms
+import torchsims.data.scenes
+from torchsims import data, merit, metrics, models, normalizers, problems, scalarizations, transforms
 
 ROOT = Path(__file__).parent.parent
+MODULES = [torchsims, merit, normalizers, problems, scalarizations, transforms, data, data.scenes, metrics, models]
 
 
 def test_the_readme_runs_from_top_to_bottom() -> None:
@@ -26,7 +28,7 @@ def test_links_to_files_lead_somewhere(document: Path) -> None:
             assert (document.parent / target).exists(), target
 
 
-@pytest.mark.parametrize("module", [torchsims, merit, normalizers, problems, scalarizations, transforms])
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
 def test_every_public_name_is_documented_and_has_an_example(module: object) -> None:
     text = (ROOT / "docs" / "api.md").read_text()
     for name in module.__all__:  # type: ignore[attr-defined]
@@ -35,7 +37,7 @@ def test_every_public_name_is_documented_and_has_an_example(module: object) -> N
         assert value.__doc__, f"`{name}` has no docstring"
 
 
-@pytest.mark.parametrize("module", [torchsims, merit, normalizers, problems, scalarizations, transforms])
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
 def test_every_method_and_function_has_a_runnable_example(module: object) -> None:
     bases = {
         "Report",
@@ -46,6 +48,7 @@ def test_every_method_and_function_has_a_runnable_example(module: object) -> Non
         "Normalizer",
         "Transform",
         "Problem",
+        "DenseMetric",
     }
     for name in module.__all__:  # type: ignore[attr-defined]
         value = getattr(module, name)

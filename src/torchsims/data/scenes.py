@@ -1,0 +1,184 @@
+r"""Rooms with boxes, ellipsoids and cylinders, rendered when they are asked for: dense prediction without a download.
+
+Each image comes with the labels of four tasks in the conventions of NYUv2:
+
+- ``seg``: a class per pixel, `height x width`; negative where nobody labelled the pixel.
+- ``depth``: metres along the axis of the camera, `1 x height x width`; 0 where the sensor saw nothing.
+- ``normals``: unit vectors towards the camera, x to the right, y down, z forward, `3 x height x width`; zero where the
+  depth is.
+- ``edges``: 1 on the outline of a thing that stands before something farther, otherwise 0, `1 x height x width`.
+"""
+
+from collections.abc import Sequence
+from typing import final
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from torchsims.data._layout import CLASSES, FIRST_PANEL, WINDOWS, draw
+from torchsims.data._raycast import FIRST_THING, Hits, cast
+from torchsims.data._shading import colour
+
+__all__ = ["CHANNELS", "CLASSES", "Scenes", "back_project"]
+
+CHANNELS = {"seg": len(CLASSES), "depth": 1, "normals": 3, "edges": 1}
+"""How many channels a prediction of each task has."""
+
+SPLITS = ("train", "val", "test")
+FOCAL = 0.8  # focal length over the width of the image: a view of 64 degrees
+NOISE = 0.06  # width of the uniform noise of the camera
+SHARE_LOST = 0.01  # of the pixels has no depth, beside all windows: glass returns nothing
+JUMP = 0.1  # an edge is where the next pixel shows something farther by more than this share
+PIXELS_AT_ONCE = 2**14  # what keeps the intermediate tensors in the cache of a processor
+
+
+@final
+class Scenes(Dataset[dict[str, Tensor]]):
+    """Rendered rooms: image number ``index`` of a split and seed is always the same, bit for bit.
+
+    Neither the batch it is rendered in nor the global random generator has a say. Objects stand on the floor, lie
+    tumbled or hang in the air; patterns, colours, the lamp, and the camera differ from image to image. A ``DataLoader``
+    renders a whole batch at once.
+
+    Args:
+        split: ``"train"``, ``"val"`` or ``"test"``.
+        size: how many images.
+        seed: any number from 0 up; another seed is another data set.
+        resolution: height and width in pixels.
+        tasks: the labels to deliver beside the image.
+
+    Example:
+        >>> scenes = Scenes("train", size=100, resolution=(48, 64), tasks=("seg", "depth", "normals", "edges"))
+        >>> {name: tuple(value.shape) for name, value in scenes[0].items()}
+        {'image': (3, 48, 64), 'seg': (48, 64), 'depth': (1, 48, 64), 'normals': (3, 48, 64), 'edges': (1, 48, 64)}
+        >>> batch = scenes.batch([3, 1, 4])
+        >>> batch["image"].shape, torch.equal(batch["depth"][1], scenes[1]["depth"])
+        (torch.Size([3, 3, 48, 64]), True)
+    """
+
+    def __init__(
+        self,
+        split: str = "train",
+        size: int = 512,
+        seed: int = 0,
+        resolution: tuple[int, int] = (64, 64),
+        tasks: Sequence[str] = ("seg", "depth", "normals"),
+    ) -> None:
+        if split not in SPLITS:
+            raise ValueError(f"Parameter `split` should be one of {', '.join(SPLITS)}. Found `split = {split!r}`.")
+        if not size >= 1:
+            raise ValueError(f"Parameter `size` should be positive. Found `size = {size}`.")
+        if not seed >= 0:
+            raise ValueError(f"Parameter `seed` should not be negative. Found `seed = {seed}`.")
+        if len(resolution) != 2 or not min(resolution) >= 2:
+            raise ValueError(f"Parameter `resolution` should be two numbers from 2 up. Found {resolution!r}.")
+        if isinstance(tasks, str) or not set(tasks) <= set(CHANNELS):
+            raise ValueError(f"Parameter `tasks` should be a sequence out of {', '.join(CHANNELS)}. Found {tasks!r}.")
+        self.split = split
+        self.size = size
+        self.seed = seed
+        self.resolution = resolution
+        self.tasks = tuple(tasks)
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        return {name: value[0] for name, value in self.batch([index]).items()}
+
+    def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Tensor]]:
+        batch = self.batch(indices)
+        return [{name: value[i] for name, value in batch.items()} for i in range(len(indices))]
+
+    def batch(self, indices: Sequence[int]) -> dict[str, Tensor]:
+        """Return the image and the labels of several scenes, each with a leading dimension for the scene."""
+        at_once = max(1, PIXELS_AT_ONCE // (self.resolution[0] * self.resolution[1]))
+        parts = [self._render(indices[i : i + at_once]) for i in range(0, len(indices), at_once)]
+        return {name: torch.cat([part[name] for part in parts]) for name in ("image", *self.tasks)}
+
+    def _generator(self, index: int) -> np.random.Generator:
+        if not -self.size <= index < self.size:
+            raise IndexError(f"The index of a scene should be below {self.size}. Found {index}.")
+        # One well-mixed stream for each triple; the position of the split is part of the key.
+        return np.random.default_rng((self.seed, SPLITS.index(self.split), int(index) % self.size))
+
+    def _render(self, indices: Sequence[int]) -> dict[str, Tensor]:
+        height, width = self.resolution
+        generators = [self._generator(index) for index in indices]
+        layouts = [draw(rng) for rng in generators]
+        chance = [rng.random((4, height, width), dtype=np.float32) for rng in generators]
+        to_local, offset, material, light = (
+            torch.from_numpy(np.stack(values).astype(np.float32))
+            for values in zip(*((s.to_local, s.offset, s.material, s.light) for s in layouts), strict=True)
+        )
+        labels = torch.from_numpy(np.stack([layout.label for layout in layouts]))  # scene x surface
+        random = torch.from_numpy(np.stack(chance))  # scene x 4 x height x width
+        hits = cast(to_local, offset, *_rays(height, width))
+        image = colour(hits, to_local, offset, material, light).view(-1, 3, height, width)
+        return {
+            "image": (image + NOISE * (random[:, :3] - 0.5)).clamp(0.0, 1.0),
+            **_ground_truth(hits, labels, random[:, 3:], self.resolution),
+        }
+
+
+def _rays(height: int, width: int) -> tuple[Tensor, Tensor]:
+    """Return x of every column and y of every row: the ray (x, y, 1) goes through the middle of a pixel."""
+    x = (torch.arange(width) + 0.5 - width / 2) / (FOCAL * width)
+    y = (torch.arange(height) + 0.5 - height / 2) / (FOCAL * width)
+    return x, y
+
+
+def back_project(depth: Tensor) -> Tensor:
+    r"""Return the point in the frame of the camera behind every pixel of a scene.
+
+    .. math::
+        X = d \cdot \left( \frac{u - W/2}{f}, \frac{v - H/2}{f}, 1 \right), \qquad f = 0.8 W
+
+    - :math:`d` is the depth, :math:`(u, v)` the middle of the pixel, and :math:`f` the focal length in pixels.
+
+    Args:
+        depth: metres along the axis of the camera, `... x 1 x height x width`.
+
+    Returns:
+        Points in metres, `... x 3 x height x width`.
+
+    Example:
+        >>> points = back_project(torch.full((1, 2, 2), 3.2))
+        >>> points[:, 0, 0]
+        tensor([-1.0000, -1.0000,  3.2000])
+    """
+    x, y = (ray.to(depth) for ray in _rays(depth.shape[-2], depth.shape[-1]))
+    return torch.cat([depth * x, depth * y.unsqueeze(1), depth], dim=-3)
+
+
+def _ground_truth(hits: Hits, labels: Tensor, lost: Tensor, resolution: tuple[int, int]) -> dict[str, Tensor]:
+    depth = hits.point[2].view(-1, 1, *resolution)
+    surface = hits.surface.view(-1, 1, *resolution)
+    glass = (surface >= FIRST_PANEL) & (surface < FIRST_PANEL + WINDOWS)
+    valid = ~glass & (lost >= SHARE_LOST)
+    return {
+        "seg": labels.gather(1, hits.surface).view(-1, *resolution),
+        "depth": depth.where(valid, 0.0),
+        "normals": torch.stack(hits.normal, dim=1).view(-1, 3, *resolution).where(valid, 0.0),
+        "edges": _edges(depth, hits.solid.view(-1, 1, *resolution)).to(depth.dtype),
+    }
+
+
+def _edges(depth: Tensor, solid: Tensor) -> Tensor:
+    """Return the pixels of things that stand before what the next pixel shows.
+
+    Solids are convex, so none hides itself, and the room is around everything, so it hides nothing: a floor or a wall
+    seen at a small angle has no edges, however fast its depth changes.
+    """
+    edges = torch.zeros_like(solid, dtype=torch.bool)
+    thing = solid >= FIRST_THING
+    for dim in (-1, -2):
+        length = depth.shape[dim] - 1
+        for here, there in ((0, 1), (1, 0)):
+            near, far = depth.narrow(dim, here, length), depth.narrow(dim, there, length)
+            other = solid.narrow(dim, here, length) != solid.narrow(dim, there, length)
+            before = thing.narrow(dim, here, length) & other & (far > (1 + JUMP) * near)
+            edges.narrow(dim, here, length).logical_or_(before)
+    return edges

@@ -1,0 +1,24 @@
+"""How good predictions are, over a whole data set, on one rank or on several; and how good a method is, over all tasks.
+
+Every metric of a task is a ``torchmetrics.Metric`` whose state is sums. Needs the extra ``[experiments]``.
+
+Example:
+    >>> import torch
+    >>> from torchsims.metrics import Depth, delta_b
+    >>> metric = Depth()
+    >>> for prediction, target in [(torch.ones(2, 1, 4, 4), torch.full((2, 1, 4, 4), 2.0))]:
+    ...     metric.update(prediction, target)
+    >>> values = {"depth": {name: value.item() for name, value in metric.compute().items()}}
+    >>> delta_b(values, {"depth": {"abs_err": 2.0, "rel_err": 1.0}}, {"depth": metric.directions})
+    0.5
+"""
+
+from torchsims.metrics._base import DenseMetric
+from torchsims.metrics._delta_b import delta_b
+from torchsims.metrics._depth import Depth
+from torchsims.metrics._edges import Edges
+from torchsims.metrics._normals import Normals
+from torchsims.metrics._saliency import Saliency
+from torchsims.metrics._segmentation import Segmentation
+
+__all__ = ["DenseMetric", "Depth", "Edges", "Normals", "Saliency", "Segmentation", "delta_b"]

@@ -1,0 +1,21 @@
+"""Networks with one output a task, and the losses of their tasks; they know no method.
+
+Example:
+    >>> from functools import partial
+    >>> from torch.optim import Adam
+    >>> from torchsims import SIMS
+    >>> from torchsims.data import Scenes
+    >>> from torchsims.models import HPS, dense_losses
+    >>> def task_losses(model, batch):
+    ...     return dense_losses(model(batch["image"]), batch)
+    >>> model = HPS({"seg": 8, "depth": 1, "normals": 3})
+    >>> method = SIMS(model, outer=partial(Adam, lr=1e-3), inner=partial(Adam, lr=2e-3))
+    >>> report = method.step(task_losses, Scenes(size=4).batch(range(4)))
+    >>> sorted(report.losses)
+    ['depth', 'normals', 'seg']
+"""
+
+from torchsims.models._dense import HPS, STL
+from torchsims.models._dense_losses import dense_losses, depth_loss, edges_loss, normals_loss, segmentation_loss
+
+__all__ = ["HPS", "STL", "dense_losses", "depth_loss", "edges_loss", "normals_loss", "segmentation_loss"]
