@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
 from dataclasses import replace
 from math import isfinite
 from typing import Any, Generic, TypeVar
@@ -15,7 +14,7 @@ from torch.optim import Optimizer
 
 from torchsims._statistics import WithStatistics
 from torchsims.normalizers import Normalizer
-from torchsims.steppers._copies import Buffers, Noise
+from torchsims.steppers._copies import Buffers, Noise, copied_state
 from torchsims.steppers._distributed import Ranks
 from torchsims.steppers._gradients import clip
 from torchsims.steppers._passes import Batch, Pass, Tasks
@@ -155,7 +154,7 @@ class Stepper(ABC, Generic[R]):
             raise ValueError(
                 f"The state should be one of `{type(self).__name__}`. Found one of `{state.get('method', 'unknown')}`."
             )
-        before = deepcopy(self.state_dict())
+        before = copied_state(self.state_dict())
         if before.keys() != state.keys():
             raise ValueError(f"The state should have the entries {sorted(before)}. Found {sorted(state)}.")
         _check_parameters(before["parameters"], state["parameters"])
@@ -304,7 +303,7 @@ def _check_parameters(mine: Mapping[str, list[int]], other: Mapping[str, list[in
 
 
 def _reload(module: WithStatistics) -> Callable[[], None]:
-    state = deepcopy(module.state_dict())
+    state = copied_state(module.state_dict())
 
     def reload() -> None:
         module.load_state_dict(state)

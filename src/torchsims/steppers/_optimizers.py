@@ -2,13 +2,12 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from copy import deepcopy
 from typing import Any, TypeAlias
 
-from torch import Tensor, nn
+from torch import nn
 from torch.optim import Optimizer
 
-from torchsims.steppers._copies import clones, overwrite
+from torchsims.steppers._copies import clones, copied_state, overwrite
 
 __all__ = ["OptimizerFactory", "load_optimizer", "make_optimizer", "parameters_of", "reversal"]
 
@@ -29,7 +28,7 @@ def make_optimizer(factory: OptimizerFactory, parameters: Iterable[tuple[str, nn
 
 def load_optimizer(optimizer: Optimizer, state: Mapping[str, Any]) -> None:
     """Load the state of an optimizer and refuse that of another kind; the state stays the caller's."""
-    optimizer.load_state_dict(deepcopy(dict(state)))
+    optimizer.load_state_dict(copied_state(dict(state)))
     for group in optimizer.param_groups:
         missing = sorted(optimizer.defaults.keys() - group.keys())
         if missing:
@@ -41,7 +40,7 @@ def load_optimizer(optimizer: Optimizer, state: Mapping[str, Any]) -> None:
 def reversal(optimizer: Optimizer) -> Callable[[], None]:
     """Return a function that takes back what the optimizer does from now on."""
     parameters = parameters_of(optimizer)
-    values, state = clones(parameters), _copied(optimizer.state_dict())
+    values, state = clones(parameters), copied_state(optimizer.state_dict())
 
     def back() -> None:
         overwrite(parameters, values)
@@ -53,12 +52,3 @@ def reversal(optimizer: Optimizer) -> Callable[[], None]:
 def parameters_of(optimizer: Optimizer) -> list[nn.Parameter]:
     """Return the parameters of all groups."""
     return [p for group in optimizer.param_groups for p in group["params"]]
-
-
-def _copied(state: Any) -> Any:
-    """Return a copy of a state: `deepcopy`, which is slow for tensors, of all but these."""
-    if isinstance(state, Tensor):
-        return state.detach().clone()
-    if isinstance(state, dict):
-        return {key: _copied(value) for key, value in state.items()}
-    return [_copied(value) for value in state] if isinstance(state, list) else deepcopy(state)
