@@ -3,7 +3,7 @@
 import io
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -18,6 +18,7 @@ from support import (
     make_scalarizations,
     make_scalarized,
     make_sims,
+    mean_losses,
     parameters,
     sgd,
     task_losses,
@@ -270,3 +271,23 @@ def test_linear_methods_need_one_forward_pass_a_micro_batch() -> None:
         for step in range(3):
             expected.step(counted, make_data(seed=step))
         torch.testing.assert_close(parameters(model), parameters(whole), rtol=0, atol=1e-12)
+
+
+class Moody(Scalarization):
+    """A linear method that raises when it is asked for its coefficients beforehand."""
+
+    linear: ClassVar[bool] = True
+
+    def objective(self, losses: Tensor, labelled: Tensor) -> Tensor:
+        if not self.training:
+            raise ArithmeticError("not now")
+        return losses.sum(-1)
+
+
+def test_a_method_that_raises_beforehand_is_left_in_training_mode() -> None:
+    method = Scalarized(make_net(), Moody(), outer=sgd())
+    parts = make_data().split([8, 8])
+    method.step(mean_losses(), *parts)
+    with pytest.raises(ArithmeticError):
+        method.step(mean_losses(), *parts)
+    assert method.scalarization.training

@@ -159,11 +159,16 @@ def test_any_finite_loss_will_do_for_methods_that_take_no_logarithm(name: str, v
     assert report.skipped is None
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), 0.0, -1.5])
-@pytest.mark.parametrize("name", TWO_COPIES)
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        (name, value)
+        for name in TWO_COPIES
+        for value in (float("nan"), float("inf"), 0.0, -1.5)
+        if name not in SIGNED or value not in (0.0, -1.5)
+    ],
+)
 def test_a_bad_loss_at_the_challenger_alone_is_refused(name: str, value: float) -> None:
-    if name in SIGNED and value in (0.0, -1.5):
-        pytest.skip("fine without a logarithm")
     method, twin = trained(name), trained(name)
     closure = spoilt(method, becomes(value), at="challenger")
     assert_refused(method, closure, "`pixels`", f"Found {value} at the challenger")

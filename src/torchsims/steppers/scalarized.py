@@ -115,8 +115,10 @@ class Scalarized(Stepper[ObjectiveReport]):
         ones = torch.ones_like(self._plain)
         training = self.scalarization.training
         self.scalarization.eval()  # in which it does what its next training step will do, and changes nothing
-        _, coefficients, _ = self._differentiate(WholeBatch(ones, ones, ones.bool(), ones, 1.0))
-        self.scalarization.train(training)
+        try:
+            _, coefficients, _ = self._differentiate(WholeBatch(ones, ones, ones.bool(), ones, 1.0))
+        finally:
+            self.scalarization.train(training)
         return coefficients / (len(batch.micro_batches) * self._ranks.size)
 
     def _remember_plain(self, losses: Tensor | None) -> None:
