@@ -12,6 +12,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "torchsims"
 # What each room may import of the package; itself is always allowed.
 ALLOWED: dict[str, set[str]] = {
     "_statistics": set(),
+    "_specs": set(),
     "transforms": set(),
     "merit": {"transforms"},
     "losses": set(),
@@ -22,6 +23,9 @@ ALLOWED: dict[str, set[str]] = {
     "data": set(),
     "metrics": set(),
     "models": {"losses"},
+    "methods": {"_specs", "transforms", "normalizers", "scalarizations", "steppers"},
+    "workloads": {"_specs", "losses", "data", "models", "metrics"},
+    "training": {"_specs", "losses", "steppers", "methods", "workloads"},
     "reporting": set(),
     "experiments": {"merit", "transforms", "scalarizations", "steppers", "problems", "reporting"},
     "cli": {"experiments", "reporting"},

@@ -119,6 +119,11 @@ class Stepper(ABC, Generic[R]):
             torch.clear_autocast_cache()  # it may hold casts of the old parameters
         self._reversals, self._undo = [], _nothing
 
+    @property
+    def optimizers(self) -> tuple[Optimizer, ...]:
+        """The optimizers, the model's first: what a schedule of learning rates goes over."""
+        return tuple(self._optimizers())
+
     def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> Tensor:
         """Clip the gradients between :meth:`backward` and :meth:`update`, every copy's by its own norm.
 

@@ -1,0 +1,19 @@
+"""Training from the first step to the last number: epochs, evaluation, checkpoints that survive anything, logs.
+
+Example:
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from torchsims.training import Settings, train
+    >>> settings = Settings(data="scenes:images=16:resolution=32", method="ew", model="hps:width=8", epochs=1, batch=8)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     outcome = train(settings, Path(folder) / "run")
+    >>> sorted(outcome.metrics["depth"])
+    ['abs_err', 'rel_err']
+"""
+
+from torchsims.training._checkpoints import read_settings
+from torchsims.training._loop import Outcome, StoppedError, train
+from torchsims.training._settings import Settings
+from torchsims.training._watch import Watch
+
+__all__ = ["Outcome", "Settings", "StoppedError", "Watch", "read_settings", "train"]

@@ -1,0 +1,75 @@
+"""Files that are there as a whole or not at all."""
+
+import io
+import os
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
+
+import torch
+
+from torchsims.training._settings import Settings
+
+__all__ = ["CHECKPOINT", "load_checkpoint", "read_settings", "replace_file", "save_checkpoint"]
+
+CHECKPOINT = "checkpoint.pt"
+FORMAT = 1
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file next to its place and move it there: at any moment the old or the new one is there, and whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)  # mkstemp makes it private
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def save_checkpoint(folder: Path, settings: Settings, state: Mapping[str, Any]) -> None:
+    """Replace the checkpoint of a run."""
+    buffer = io.BytesIO()
+    torch.save({"format": FORMAT, "settings": settings.plain(), **state}, buffer)
+    replace_file(folder / CHECKPOINT, buffer.getvalue())
+    for left in folder.glob(f".{CHECKPOINT}-*"):  # of a run that was killed while it wrote
+        left.unlink(missing_ok=True)
+
+
+def load_checkpoint(folder: Path, settings: Settings) -> dict[str, Any] | None:
+    """Return the state that was saved, or nothing if there is none; refuse that of a run with other settings."""
+    path = folder / CHECKPOINT
+    if not path.exists():
+        return None
+    state = _read(path)
+    found = settings.plain()
+    for name, value in state["settings"].items():
+        if value != found.get(name):
+            raise ValueError(
+                f"The checkpoint `{path}` belongs to a run with `{name} = {value}`. Found `{name} = {found.get(name)}`."
+            )
+    return state
+
+
+def read_settings(folder: Path) -> Settings | None:
+    """Return the settings of the run that left a checkpoint in ``folder``, or nothing if there is none."""
+    path = folder / CHECKPOINT
+    return Settings.from_plain(_read(path)["settings"]) if path.exists() else None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    except (RuntimeError, UnpicklingError, EOFError, zipfile.BadZipFile, ValueError) as error:
+        raise ValueError(f"The checkpoint `{path}` cannot be read: it is truncated, damaged, or none.") from error
+    if not isinstance(state, dict) or state.get("format") != FORMAT:
+        raise ValueError(f"The checkpoint `{path}` was not written by `torchsims train`, or by another version of it.")
+    return state

@@ -1,0 +1,257 @@
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.optim import Adam
+
+from torchsims.losses import TaskLosses
+from torchsims.methods import Method
+from torchsims.steppers import MeritReport, Report
+from torchsims.steppers._distributed import World
+from torchsims.training._batches import load, mix, shards, training_batches
+from torchsims.training._checkpoints import load_checkpoint, save_checkpoint
+from torchsims.training._evaluation import Metrics, evaluate, pictures
+from torchsims.training._history import History
+from torchsims.training._settings import Settings
+from torchsims.training._signals import asked_to_stop
+from torchsims.training._watch import Watch
+
+__all__ = ["Outcome", "StoppedError", "train"]
+
+
+class StoppedError(Exception):
+    """Somebody asked the run to stop; its state is saved."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a finished run found.
+
+    Attributes:
+        settings: of the run.
+        metrics: task, then metric, then the number on the test split, after the last epoch.
+        better: the same names, and whether higher is better.
+        history: curves over the epochs.
+        samples: arrays that a report can draw.
+        seconds: where the time went: ``data``, ``step``, ``evaluation`` and ``checkpoint``.
+    """
+
+    settings: Settings
+    metrics: Metrics
+    better: Mapping[str, Mapping[str, bool]]
+    history: Mapping[str, Any]
+    samples: Mapping[str, NDArray[Any]]
+    seconds: Mapping[str, float]
+
+
+def train(
+    settings: Settings,
+    folder: Path,
+    *,
+    watches: Sequence[Watch] = (),
+    checkpoint_every: int = 0,
+    workers: int = 0,
+) -> Outcome:
+    """Train a model, or go on where a run with the same settings in the same folder stopped.
+
+    A run that goes on ends as if it had never stopped, bit for bit: the order of the data and all random numbers are
+    functions of the seed and the step, and everything else is in the checkpoint. Under ``torchrun`` every process takes
+    a part of each batch, and the first one writes. The epoch is the last one, and the test split is looked at once.
+
+    Args:
+        settings: what to do.
+        folder: where the checkpoint is, or will be.
+        watches: who looks on; in the first process only.
+        checkpoint_every: also save after so many steps; always after an epoch.
+        workers: processes that load data.
+
+    Raises:
+        StoppedError: after Ctrl-C or a request to end, once the state is saved.
+    """
+    with World.launch() as world, asked_to_stop() as asked:
+        run = _Run(settings, folder, world, watches if world.first else (), workers)
+        state = load_checkpoint(folder, settings)
+        if state is not None:
+            run.load(state)
+        try:
+            run.start()
+            run.train(asked, checkpoint_every)
+            return run.finish()
+        except Exception:  # a step that fails changes nothing, so that what is left can be saved
+            run.save()
+            raise
+        finally:
+            for watch in run.watches:
+                watch.close()
+
+
+@dataclass(eq=False)
+class _Run:
+    """A run in memory: everything but ``settings`` and what follows from them is in :meth:`state`."""
+
+    settings: Settings
+    folder: Path
+    world: World
+    watches: Sequence[Watch]
+    workers: int
+    epoch: int = 0
+    batch: int = 0  # of the epoch, the next one
+    history: History = field(default_factory=History)
+    seconds: dict[str, float] = field(
+        default_factory=lambda: dict.fromkeys(("data", "step", "evaluation", "checkpoint"), 0.0)
+    )
+
+    def __post_init__(self) -> None:
+        settings = self.settings
+        self.workload = settings.workload()
+        self.data = self.workload.split("train")
+        items = len(self.data)  # type: ignore[arg-type]  # every data set here has a length
+        self.batches = partial(training_batches, items, settings.batch, settings.seed)
+        self.steps = len(self.batches(0))
+        self.device = self.world.device
+        torch.manual_seed(mix(settings.seed))
+        self.model: nn.Module = self.workload.model(settings.model).to(self.device, getattr(torch, settings.dtype))
+        self.method = Method(settings.method).build(
+            self.model,
+            self.workload.tasks,
+            settings.lr,
+            partial(Adam, weight_decay=settings.weight_decay),
+            settings.seed,
+        )
+        self.rates = [[group["lr"] for group in optimizer.param_groups] for optimizer in self.method.optimizers]
+
+    def task_losses(self, model: nn.Module, batch: Mapping[str, Tensor]) -> TaskLosses:
+        losses = self.workload.losses(self.workload.predict(model, batch), batch)
+        if not self.settings.rescale:
+            return losses
+        assert isinstance(losses.total, Mapping)
+        scaled = {task: self.settings.rescale.get(task, 1.0) * total for task, total in losses.total.items()}
+        return TaskLosses(total=scaled, count=losses.count)
+
+    def start(self) -> None:
+        for watch in self.watches:
+            watch.start(self.epoch * self.steps + self.batch, self.settings.epochs * self.steps)
+
+    def train(self, asked: Callable[[], bool], checkpoint_every: int) -> None:
+        for epoch in range(self.epoch, self.settings.epochs):
+            for number in self.steps_of(epoch):
+                if self.world.any(asked()):
+                    raise StoppedError
+                if checkpoint_every and number % checkpoint_every == 0:
+                    self.save()
+            self.end_epoch()
+            self.save()
+
+    def steps_of(self, epoch: int) -> Iterator[int]:
+        """Take the steps of an epoch that are left, and yield the number of all steps after each."""
+        items = self.batches(epoch)[self.batch :]
+        parts = [shards(i, self.world.rank, self.world.size, self.settings.micro_batches) for i in items]
+        loaded = load(self.data, [part for batch in parts for part in batch], self.workers)
+        for _ in items:
+            with self.clock("data"):
+                micro_batches = [self.to_device(next(loaded)) for _ in range(self.settings.micro_batches)]
+            with self.clock("step"):
+                self.step(epoch * self.steps + self.batch, micro_batches)
+            yield epoch * self.steps + self.batch
+
+    def step(self, number: int, micro_batches: Sequence[Any]) -> None:
+        """Take one step; its random numbers depend on the seed, the step and the rank alone."""
+        factor = rate_factor(number, self.settings.epochs * self.steps, self.settings.warmup)
+        for optimizer, rates in zip(self.method.optimizers, self.rates, strict=True):
+            for group, rate in zip(optimizer.param_groups, rates, strict=True):
+                group["lr"] = factor * rate
+        torch.manual_seed(mix(self.settings.seed, number, self.world.rank))
+        report = self.method.backward(self.task_losses, *micro_batches)
+        if self.settings.clip:
+            self.method.clip_grad_norm_(self.settings.clip)
+        self.method.update()
+        values = self.values(report)
+        self.history.steps.append(values)
+        self.batch += 1
+        for watch in self.watches:
+            watch.step(number, {**values, "rate": factor * self.settings.lr})
+
+    def values(self, report: Report) -> dict[str, float]:
+        factors, tasks = self.settings.rescale, self.workload.tasks
+        values = {f"losses/{task}": report.losses[task] / factors.get(task, 1.0) for task in tasks}
+        values |= {f"weights/{task}": report.weights[task] for task in tasks}
+        return values | ({"merit": report.merit} if isinstance(report, MeritReport) else {})
+
+    def end_epoch(self) -> None:
+        self.method.end_epoch()
+        self.epoch, self.batch = self.epoch + 1, 0
+        with self.clock("evaluation"):
+            metrics = self.evaluate("val")
+        flat = {f"validation/{task}/{name}": v for task, values in metrics.items() for name, v in values.items()}
+        self.history.end_epoch(flat)
+        for watch in self.watches:
+            watch.epoch(self.epoch * self.steps, flat)
+
+    def finish(self) -> Outcome:
+        with self.clock("evaluation"):
+            metrics = self.evaluate("test")
+            samples = pictures(self.workload, self.model, self.workload.split("test"), self.to_device)
+        return Outcome(
+            settings=self.settings,
+            metrics=metrics,
+            better={task: dict(metric.directions) for task, metric in self.workload.metrics().items()},
+            history=self.history.curves(),
+            samples=samples,
+            seconds=self.seconds,
+        )
+
+    def evaluate(self, split: str) -> Metrics:
+        data = self.workload.split(split)
+        world = self.world
+        return evaluate(
+            self.workload, self.model, data, self.to_device, rank=world.rank, ranks=world.size, workers=self.workers
+        )
+
+    def to_device(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        dtype = getattr(torch, self.settings.dtype)
+        return {
+            name: value.to(self.device, dtype if value.is_floating_point() else None, non_blocking=True)
+            for name, value in batch.items()
+        }
+
+    def save(self) -> None:
+        with self.clock("checkpoint"):
+            state = {
+                "epoch": self.epoch,
+                "batch": self.batch,
+                "model": self.model.state_dict(),
+                "method": self.method.state_dict(),
+                "history": self.history.state(),
+            }
+            if self.world.first:
+                save_checkpoint(self.folder, self.settings, state)
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        self.epoch, self.batch = state["epoch"], state["batch"]
+        self.model.load_state_dict(state["model"])
+        self.method.load_state_dict(state["method"])
+        self.history.load(state["history"])
+
+    @contextmanager
+    def clock(self, what: str) -> Iterator[None]:
+        begin = perf_counter()
+        yield
+        self.seconds[what] += perf_counter() - begin
+
+
+def rate_factor(step: int, steps: int, warmup: float) -> float:
+    """Return the share of the learning rate at a step: up linearly for the first ``warmup`` of all, then down to zero.
+
+    Example:
+        >>> [round(rate_factor(step, 10, 0.2), 3) for step in range(10)]
+        [0.5, 1.0, 1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125]
+    """
+    rise = round(warmup * steps)
+    return (step + 1) / rise if step < rise else (steps - step) / (steps - rise)

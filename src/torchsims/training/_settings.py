@@ -1,0 +1,96 @@
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from math import isfinite
+from typing import Any
+
+from torchsims._specs import choose
+from torchsims.methods import Method
+from torchsims.workloads import Workload, load_workload
+
+__all__ = ["DTYPES", "Settings"]
+
+DTYPES = ("float32", "float64")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that decides what a run finds.
+
+    Attributes:
+        data: the name of the data and its options, as in :func:`torchsims.workloads.load_workload`.
+        method: the name of the method and its options, as in :class:`torchsims.methods.Method`.
+        model: the name of the architecture and its options.
+        tasks: the tasks to train; those of the data if empty.
+        root: the folder of the data, for data that has one.
+        rescale: what each loss is multiplied with, by task.
+        epochs: passes through the training data.
+        batch: items of a step, over all micro-batches and ranks.
+        micro_batches: parts of a batch that are in memory one at a time.
+        lr: the learning rate of the model after the warm-up; falls linearly to zero.
+        warmup: the share of all steps in which the rate rises.
+        weight_decay: of Adam.
+        clip: the largest norm of a gradient; 0 for none.
+        dtype: ``"float32"`` or ``"float64"``.
+        seed: where the model starts, in which order it sees the data, and the method's own random numbers.
+
+    Example:
+        >>> Settings(rescale={"dept": 100.0})
+        Traceback (most recent call last):
+        ValueError: There is no task `dept`. Did you mean `depth`? The names are seg, depth, normals.
+    """
+
+    data: str = "scenes"
+    method: str = "sims"
+    model: str = "hps"
+    tasks: tuple[str, ...] = ()
+    root: str | None = None
+    rescale: Mapping[str, float] = field(default_factory=dict)
+    epochs: int = 20
+    batch: int = 8
+    micro_batches: int = 1
+    lr: float = 1e-3
+    warmup: float = 0.1
+    weight_decay: float = 1e-6
+    clip: float = 0.0
+    dtype: str = "float32"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        Method(self.method)
+        for name in ("epochs", "batch", "micro_batches", "lr"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise ValueError(f"Parameter `{name}` should be positive. Found `{name} = {getattr(self, name)}`.")
+        for name in ("weight_decay", "clip", "seed"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise ValueError(f"Parameter `{name}` should not be negative. Found `{name} = {getattr(self, name)}`.")
+        if not 0 <= self.warmup < 1:
+            raise ValueError(f"Parameter `warmup` should be in [0, 1). Found `warmup = {self.warmup}`.")
+        choose("dtype", self.dtype, DTYPES)
+        workload = self.workload()
+        workload.model(self.model)
+        for task, factor in self.rescale.items():
+            choose("task", task, workload.tasks)
+            if not (isfinite(factor) and factor > 0):
+                raise ValueError(f"Parameter `rescale` should be positive. Found {factor} for task `{task}`.")
+
+    def workload(self) -> Workload:
+        """Return the data with its model, losses and metrics."""
+        return load_workload(self.data, self.tasks, self.root)
+
+    @property
+    def label(self) -> str:
+        """What tables and plots call the run: the method, the model where it is not the usual one, and rescaling."""
+        parts = [Method(self.method).label]
+        if self.model != "hps":
+            parts.insert(0, self.model.upper())
+        parts += [f"{task} x {factor:g}" for task, factor in self.rescale.items()]
+        return ", ".join(parts)
+
+    def plain(self) -> dict[str, Any]:
+        """Return the settings as JSON has them."""
+        return asdict(self) | {"tasks": list(self.tasks), "rescale": dict(self.rescale)}
+
+    @classmethod
+    def from_plain(cls, values: Mapping[str, Any]) -> "Settings":
+        """Return the settings that :meth:`plain` wrote down."""
+        return cls(**{**values, "tasks": tuple(values["tasks"])})

@@ -1,0 +1,74 @@
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, final
+
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+
+from torchsims.losses import TaskLosses
+from torchsims.metrics import DenseMetric
+
+__all__ = ["Batch", "InMemory", "Workload"]
+
+Batch = Mapping[str, Tensor]
+
+
+class Workload(ABC):
+    """A data set with the model, the losses and the metrics that go with it.
+
+    Attributes:
+        tasks: the names of the tasks.
+        presets: settings of a run that suit this workload, by the name of the preset; ``"default"`` is one of them.
+    """
+
+    tasks: tuple[str, ...]
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]]
+
+    @abstractmethod
+    def split(self, name: str) -> Dataset[Any]:
+        """Return the data of ``"train"``, ``"val"`` or ``"test"``."""
+
+    @abstractmethod
+    def model(self, text: str) -> nn.Module:
+        """Return a new model, named with its options; the global random generator decides where it starts."""
+
+    @abstractmethod
+    def predict(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        """Return the prediction of every task."""
+
+    @abstractmethod
+    def losses(self, predictions: Mapping[str, Tensor], batch: Batch) -> TaskLosses:
+        """Return the loss of every task as a sum over labels and their number."""
+
+    @abstractmethod
+    def metrics(self) -> dict[str, DenseMetric]:
+        """Return a new metric a task; ``update(prediction, target)`` takes those of the task."""
+
+    def samples(self, predictions: Mapping[str, Tensor], batch: Batch) -> dict[str, NDArray[Any]]:
+        """Return arrays that a report can draw; none by default."""
+        return {}
+
+
+@final
+class InMemory(Dataset[dict[str, Tensor]]):
+    """A data set made once and kept, so that no step of training waits for it.
+
+    Args:
+        columns: every field of all items, each with a leading dimension for the item.
+
+    Example:
+        >>> import torch
+        >>> data = InMemory({"x": torch.arange(6).view(3, 2), "y": torch.ones(3)})
+        >>> len(data), data[2]["x"]
+        (3, tensor([4, 5]))
+    """
+
+    def __init__(self, columns: Batch) -> None:
+        self.columns = columns
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        return {name: column[index] for name, column in self.columns.items()}
