@@ -78,6 +78,16 @@ def test_pictures_of_labels_are_grey_where_nobody_knows_and_predictions_are_not(
         assert not (prediction == grey).all(axis=-1).any()
 
 
+def test_distances_that_are_all_the_same_or_all_unknown_are_drawn() -> None:
+    for truth in (np.full((1, 2, 2), 3.0), np.zeros((1, 2, 2))):
+        label, prediction, broken = colour_map(truth, [truth + 1, np.nan * truth], kind="distances")
+        assert label is not None
+        assert prediction is not None
+        assert np.isfinite(label).all()
+        assert np.isfinite(prediction).all()
+        np.testing.assert_array_equal(broken, np.full((2, 2, 3), 0.55))
+
+
 def test_a_prediction_of_the_right_direction_looks_right_whatever_its_length() -> None:
     truth = np.array([0.0, 0.6, -0.8]).reshape(3, 1, 1)
     label, same, broken = colour_map(truth, [7 * truth, np.nan * truth])

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from textwrap import fill
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,8 @@ from torchsims.reporting._runs import Run, by_label
 __all__ = ["colour_map", "predictions"]
 
 Array: TypeAlias = npt.NDArray[Any]
+Kind: TypeAlias = Literal["classes", "distances", "directions", "outlines"]
+Painter: TypeAlias = Callable[[Array, Sequence[Array | None]], list[Array | None]]
 CELL = 1.15  # inches of the width of a picture
 UPRIGHT = np.array([1.0, -1.0, -1.0]).reshape(3, 1, 1)  # y up and z to the camera, as pictures of normals have it
 LETTERS = 13  # of a label in a line
@@ -62,28 +64,36 @@ def predictions(runs: Sequence[Run], sample: int = 0) -> Figure:
     return figure
 
 
-def colour_map(truth: Array, found: Sequence[Array | None]) -> list[Array | None]:
+def colour_map(truth: Array, found: Sequence[Array | None] = (), *, kind: Kind | None = None) -> list[Array | None]:
     """Return the label and the predictions of one task as pictures, `height x width x 3` in [0, 1].
 
     Args:
         truth: the label, in the conventions of :class:`Run` without the leading dimension.
-        found: predictions, in the same conventions.
+        found: predictions, in the same conventions, drawn with the limits of the label.
+        kind: what it is; by default the label says it itself. A prediction without a label stands in its place.
 
     Example:
         >>> truth = np.array([[[0.0, 2.0, 4.0]]])  # the first distance is unknown
-        >>> [picture[0, :, 0].round(2).tolist() for picture in colour_map(truth, [])]
+        >>> [picture[0, :, 0].round(2).tolist() for picture in colour_map(truth)]
         [[0.55, 0.27, 0.99]]
+        >>> [picture[0, 0].tolist() for picture in colour_map(np.array([[[0.25]]]), kind="outlines")]
+        [[0.75, 0.75, 0.75]]
     """
-    return _painter(truth)(truth, found)
+    painters: dict[Kind, Painter] = {
+        "classes": _classes,
+        "directions": _directions,
+        "outlines": _outlines,
+        "distances": _distances,
+    }
+    return painters[_kind(truth) if kind is None else kind](truth, found)
 
 
-def _painter(truth: Array) -> Callable[[Array, Sequence[Array | None]], list[Array | None]]:
-    """Return what draws labels like these: they say themselves what they are."""
+def _kind(truth: Array) -> Kind:
     if truth.ndim == 2:
-        return _classes
+        return "classes"
     if truth.shape[0] == 3:
-        return _directions
-    return _outlines if np.isin(truth, (0, 1)).all() else _distances
+        return "directions"
+    return "outlines" if np.isin(truth, (0, 1)).all() else "distances"
 
 
 def _classes(truth: Array, found: Sequence[Array | None]) -> list[Array | None]:
@@ -116,12 +126,12 @@ def _outlines(truth: Array, found: Sequence[Array | None]) -> list[Array | None]
 
 def _distances(truth: Array, found: Sequence[Array | None]) -> list[Array | None]:
     known = truth[0] > 0
-    low, high = float(truth[0][known].min()), float(truth[0][known].max())
+    low, high = (truth[0].min(where=known, initial=np.inf), truth[0].max(where=known, initial=-np.inf))
 
     def paint(distance: Array | None, shown: Array) -> Array | None:
         if distance is None:
             return None
-        share = np.clip((distance[0] - low) / max(high - low, 1e-12), 0.0, 1.0)  # one distance has one colour
+        share = np.clip((distance[0] - low) / (high - low), 0.0, 1.0) if high > low else np.zeros_like(distance[0])
         colours = colormaps["viridis"](np.where(shown, share, 0.0))[..., :3]
         return np.where(shown[..., None], colours, UNKNOWN)
 
