@@ -7,10 +7,22 @@ import pytest
 
 import torchsims
 import torchsims.data.scenes
-from torchsims import data, merit, metrics, models, normalizers, problems, scalarizations, transforms
+from torchsims import data, merit, metrics, models, normalizers, problems, reporting, scalarizations, transforms
 
 ROOT = Path(__file__).parent.parent
-MODULES = [torchsims, merit, normalizers, problems, scalarizations, transforms, data, data.scenes, metrics, models]
+MODULES = [
+    torchsims,
+    merit,
+    normalizers,
+    problems,
+    scalarizations,
+    transforms,
+    data,
+    data.scenes,
+    metrics,
+    models,
+    reporting,
+]
 
 
 def test_the_readme_runs_from_top_to_bottom() -> None:
@@ -49,6 +61,7 @@ def test_every_method_and_function_has_a_runnable_example(module: object) -> Non
         "Transform",
         "Problem",
         "DenseMetric",
+        "Row",
     }
     for name in module.__all__:  # type: ignore[attr-defined]
         value = getattr(module, name)

@@ -1,11 +1,11 @@
 """What the paper's synthetic experiments must show, on the commands' own code; docs/synthetic.md has the full runs."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from torchsims.experiments import prox, trajectories, variance
-from torchsims.reporting import Row
+from torchsims.reporting import Advance, Row
 
 
 @pytest.fixture
@@ -15,8 +15,8 @@ def torch_may_warn(recwarn: pytest.WarningsRecorder) -> Iterator[None]:
     recwarn.clear()
 
 
-def _silent(name: str, total: int) -> Callable[[int], None]:
-    return lambda done: None
+def _silent(name: str, total: int) -> Advance:
+    return lambda done, note="": None
 
 
 def _number(row: Row, name: str) -> float:

@@ -1,38 +1,18 @@
-"""Rows as tables."""
+"""Rows as Markdown."""
 
-from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
 
-__all__ = ["Row", "cell", "columns", "markdown"]
+from torchsims.reporting._columns import Column, Row, arrange
 
-Row: TypeAlias = Mapping[str, object]
-
-
-def columns(rows: Sequence[Row]) -> list[str]:
-    """Return the names of all columns, in the order in which they appear."""
-    return list(dict.fromkeys(name for row in rows for name in row))
+__all__ = ["markdown"]
 
 
-def cell(value: object) -> str:
-    """Return a value as a reader wants it: six digits, lists in brackets, nothing for nothing.
-
-    Example:
-        >>> cell(57.16123456), cell([0.1, 2]), cell(None), cell(True)
-        ('57.1612', '(0.1, 2)', '', 'yes')
-    """
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    if isinstance(value, list | tuple):
-        return "(" + ", ".join(cell(entry) for entry in value) + ")"
-    return str(value)
-
-
-def markdown(rows: Sequence[Row]) -> str:
+def markdown(rows: Sequence[Row], columns: Sequence[Column] = ()) -> str:
     """Return rows as a Markdown table.
+
+    Args:
+        rows: one mapping from column to value a row.
+        columns: how to show some of them; the others are shown as they are.
 
     Example:
         >>> print(markdown([{"method": "EW", "var": 57.16}, {"method": "SIMS", "var": 0.0}]))
@@ -40,7 +20,12 @@ def markdown(rows: Sequence[Row]) -> str:
         | --- | --- |
         | EW | 57.16 |
         | SIMS | 0 |
+        >>> print(markdown([{"method": "EW", "miou": 0.5, "sd": 0.25}], [Column("miou", higher=True, spread="sd")]))
+        | method | miou ↑ |
+        | --- | --- |
+        | EW | 0.5000 ± 0.2500 |
     """
-    names = columns(rows)
-    lines = [names, ["---"] * len(names), *([cell(row.get(name)) for name in names] for row in rows)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    shown = arrange(rows, columns)
+    cells = zip(*(column.cells(rows) for column in shown), strict=True)
+    lines = [[column.header for column in shown], ["---"] * len(shown), *cells]
+    return "\n".join("| " + " | ".join(text.replace("|", "\\|") for text in line) + " |" for line in lines)

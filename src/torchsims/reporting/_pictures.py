@@ -1,0 +1,148 @@
+"""What models see: images, labels and predictions as pictures."""
+
+from collections.abc import Callable, Sequence
+from textwrap import fill
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from torchsims.reporting._colours import CLASSES, UNKNOWN
+from torchsims.reporting._runs import Run, by_label
+
+__all__ = ["colour_map", "predictions"]
+
+Array: TypeAlias = npt.NDArray[Any]
+Kind: TypeAlias = Literal["classes", "distances", "directions", "outlines"]
+Painter: TypeAlias = Callable[[Array, Sequence[Array | None]], list[Array | None]]
+CELL = 1.15  # inches of the width of a picture
+UPRIGHT = np.array([1.0, -1.0, -1.0]).reshape(3, 1, 1)  # y up and z to the camera, as pictures of normals have it
+LETTERS = 13  # of a label in a line
+
+
+def predictions(runs: Sequence[Run], sample: int = 0) -> Figure:
+    """Return the image and its labels, and under them what the first run of every label predicts.
+
+    Tasks are drawn by what their labels are: classes in colours, distances from dark (near) to bright (far), directions
+    as red, green and blue, outlines in grey. Pixels that nobody knows are grey in the labels.
+
+    Args:
+        runs: the runs; those without samples are left out.
+        sample: the number of the image.
+
+    Example:
+        >>> truth, found = np.zeros((1, 4, 4), dtype=int), np.ones((1, 4, 4), dtype=int)
+        >>> samples = {"image": np.zeros((1, 3, 4, 4)), "truth/seg": truth, "prediction/seg": found}
+        >>> history = {"epoch": [], "losses": {}, "weights": {}, "merit": [], "validation": {}}
+        >>> len(predictions([Run("EW", 0, {}, {}, history, samples)]).axes)
+        4
+    """
+    found = {k: run.samples for k, (run, *_) in by_label([r for r in runs if r.samples is not None]).items()}
+    shown = {label: samples for label, samples in found.items() if samples is not None}
+    if not shown:
+        raise ValueError("Parameter `runs` should hold a run with samples. Found none.")
+    first = next(iter(shown.values()))
+    image = first["image"][sample]
+    tasks = [name.removeprefix("truth/") for name in first if name.startswith("truth/")]
+    height = 0.93 * CELL * image.shape[1] / image.shape[2] + 0.08  # a gap beside and above every picture
+    size = (CELL * (len(tasks) + 1), height * (len(shown) + 1) + 0.25)
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots(len(shown) + 1, len(tasks) + 1, squeeze=False)
+    _picture(axes[0, 0], image.transpose(1, 2, 0), "image")
+    for axis, label in zip(axes[1:, 0], shown, strict=True):
+        axis.text(1.0, 0.5, fill(label, LETTERS), ha="right", va="center", fontsize=9, transform=axis.transAxes)
+        axis.set_axis_off()
+    for task, column in zip(tasks, axes.T[1:], strict=True):
+        truth = first[f"truth/{task}"][sample]
+        rows = [samples.get(f"prediction/{task}") for samples in shown.values()]
+        pictures = colour_map(truth, [None if row is None else row[sample] for row in rows])
+        for axis, picture in zip(column, pictures, strict=True):
+            _picture(axis, picture, task if axis is column[0] else "")
+    return figure
+
+
+def colour_map(truth: Array, found: Sequence[Array | None] = (), *, kind: Kind | None = None) -> list[Array | None]:
+    """Return the label and the predictions of one task as pictures, `height x width x 3` in [0, 1].
+
+    Args:
+        truth: the label, in the conventions of :class:`Run` without the leading dimension.
+        found: predictions, in the same conventions, drawn with the limits of the label.
+        kind: what it is; by default the label says it itself. A prediction without a label stands in its place.
+
+    Example:
+        >>> truth = np.array([[[0.0, 2.0, 4.0]]])  # the first distance is unknown
+        >>> [picture[0, :, 0].round(2).tolist() for picture in colour_map(truth)]
+        [[0.55, 0.27, 0.99]]
+        >>> [picture[0, 0].tolist() for picture in colour_map(np.array([[[0.25]]]), kind="outlines")]
+        [[0.75, 0.75, 0.75]]
+    """
+    painters: dict[Kind, Painter] = {
+        "classes": _classes,
+        "directions": _directions,
+        "outlines": _outlines,
+        "distances": _distances,
+    }
+    return painters[_kind(truth) if kind is None else kind](truth, found)
+
+
+def _kind(truth: Array) -> Kind:
+    if truth.ndim == 2:
+        return "classes"
+    if truth.shape[0] == 3:
+        return "directions"
+    return "outlines" if np.isin(truth, (0, 1)).all() else "distances"
+
+
+def _classes(truth: Array, found: Sequence[Array | None]) -> list[Array | None]:
+    return [
+        None if a is None else np.where(a[..., None] < 0, UNKNOWN, CLASSES[a % len(CLASSES)]) for a in (truth, *found)
+    ]
+
+
+def _directions(truth: Array, found: Sequence[Array | None]) -> list[Array | None]:
+    def paint(vectors: Array | None) -> Array | None:
+        if vectors is None:
+            return None
+        length = np.linalg.norm(vectors, axis=0)
+        known = np.isfinite(length) & (length > 0)
+        unit = UPRIGHT * vectors / np.where(known, length, 1.0)
+        return np.where(known, 0.5 + unit / 2, UNKNOWN).transpose(1, 2, 0)
+
+    return [paint(vectors) for vectors in (truth, *found)]
+
+
+def _outlines(truth: Array, found: Sequence[Array | None]) -> list[Array | None]:
+    def paint(share: Array | None) -> Array | None:
+        if share is None:
+            return None
+        grey = np.where(np.isfinite(share[0]), 1.0 - np.clip(share[0], 0.0, 1.0), UNKNOWN)
+        return np.repeat(grey[..., None], 3, axis=2)
+
+    return [paint(share) for share in (truth, *found)]
+
+
+def _distances(truth: Array, found: Sequence[Array | None]) -> list[Array | None]:
+    known = truth[0] > 0
+    low, high = (truth[0].min(where=known, initial=np.inf), truth[0].max(where=known, initial=-np.inf))
+
+    def paint(distance: Array | None, shown: Array) -> Array | None:
+        if distance is None:
+            return None
+        share = np.clip((distance[0] - low) / (high - low), 0.0, 1.0) if high > low else np.zeros_like(distance[0])
+        colours = colormaps["viridis"](np.where(shown, share, 0.0))[..., :3]
+        return np.where(shown[..., None], colours, UNKNOWN)
+
+    return [paint(truth, known), *(paint(a, np.isfinite(a[0])) if a is not None else None for a in found)]
+
+
+def _picture(axis: Axes, picture: Array | None, title: str) -> None:
+    if picture is None:
+        axis.set_axis_off()
+    else:
+        axis.imshow(np.clip(picture, 0.0, 1.0), interpolation="nearest")
+    axis.set_title(title, fontsize=10)
+    axis.set_xticks([])
+    axis.set_yticks([])

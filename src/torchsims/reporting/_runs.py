@@ -1,0 +1,148 @@
+"""Finished runs, and their numbers as tables."""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypedDict
+
+import numpy.typing as npt
+
+from torchsims.reporting._columns import Column, Row
+
+__all__ = ["History", "Run", "Samples", "by_label", "diverged", "number", "run_columns", "runs_table", "table"]
+
+Samples: TypeAlias = Mapping[str, npt.NDArray[Any]]
+Extra: TypeAlias = Mapping[str, Mapping[str, Sequence[float]]]
+
+
+class History(TypedDict):
+    """What happened in the epochs of a run, as JSON holds it: null where a number was none.
+
+    Example:
+        >>> History(epoch=[1], losses={"seg": [0.9]}, weights={"seg": [0.5]}, merit=[], validation={})["epoch"]
+        [1]
+    """
+
+    epoch: Sequence[int]
+    losses: Mapping[str, Sequence[float | None]]
+    weights: Mapping[str, Sequence[float | None]]
+    merit: Sequence[float | None]
+    validation: Mapping[str, Mapping[str, Sequence[float | None]]]
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One training run, as it is read back from its folder.
+
+    Attributes:
+        label: the method and what was changed; runs with the same label differ in their seed.
+        seed: the seed.
+        metrics: task, then metric, then the number on the test split; NaN after a divergence.
+        better: task, then metric, then whether higher is better.
+        history: the epochs.
+        samples: arrays for some images of the test split, or None. ``"image"`` is `n x 3 x height x width` in [0, 1];
+            ``"truth/seg"`` and ``"prediction/seg"`` hold classes, `n x height x width`, negative where unknown; depth
+            is `n x 1 x height x width`, 0 where unknown; normals `n x 3 x height x width`, zero where unknown; edges
+            `n x 1 x height x width`, 0 or 1, a prediction the probability.
+
+    Example:
+        >>> history = History(epoch=[], losses={}, weights={}, merit=[], validation={})
+        >>> Run("SIMS", 0, {"seg": {"miou": 0.7}}, {"seg": {"miou": True}}, history, None).label
+        'SIMS'
+    """
+
+    label: str
+    seed: int
+    metrics: Mapping[str, Mapping[str, float]]
+    better: Mapping[str, Mapping[str, bool]]
+    history: History
+    samples: Samples | None = None
+
+
+def table(runs: Sequence[Run], extra: Extra | None = None) -> list[Row]:
+    """Return one row a label, in the order in which labels appear: means over seeds and sample standard deviations.
+
+    A number that is none makes its mean none: leaving a diverged run out would flatter its method.
+
+    Args:
+        runs: the runs.
+        extra: further columns: name, then label, then one number a seed.
+
+    Example:
+        >>> history = History(epoch=[], losses={}, weights={}, merit=[], validation={})
+        >>> runs = [Run("EW", seed, {"seg": {"miou": 0.25 + seed}}, {}, history) for seed in (0, 1)]
+        >>> table(runs, {"gain": {"EW": [0.5]}})
+        [{'method': 'EW', 'seeds': 2, 'seg miou': 0.75, 'seg miou sd': 0.707..., 'gain': 0.5, 'gain sd': None}]
+    """
+    rows: list[Row] = []
+    for label, group in by_label(runs).items():
+        row: dict[str, object] = {"method": label, "seeds": len(group)}
+        for task, metric in _metrics(group):
+            row |= _mean(f"{task} {metric}", [number(run.metrics.get(task, {}).get(metric)) for run in group])
+        for name, values in (extra or {}).items():
+            row |= _mean(name, [number(value) for value in values[label]]) if values.get(label) else {}
+        rows.append(row)
+    return rows
+
+
+def runs_table(runs: Sequence[Run]) -> list[Row]:
+    """Return one row a run: its label, its seed and its numbers.
+
+    Example:
+        >>> history = History(epoch=[], losses={}, weights={}, merit=[], validation={})
+        >>> runs_table([Run("EW", 3, {"seg": {"miou": 0.25}}, {}, history)])
+        [{'method': 'EW', 'seed': 3, 'seg miou': 0.25}]
+    """
+    return [
+        {"method": run.label, "seed": run.seed}
+        | {f"{task} {name}": number(value) for task, of in run.metrics.items() for name, value in of.items()}
+        for run in runs
+    ]
+
+
+def run_columns(runs: Sequence[Run], extra: Mapping[str, bool] | None = None) -> list[Column]:
+    """Return how to show the columns of :func:`table` and :func:`runs_table`.
+
+    Args:
+        runs: the runs.
+        extra: whether higher is better, for further columns.
+
+    Example:
+        >>> history = History(epoch=[], losses={}, weights={}, merit=[], validation={})
+        >>> runs = [Run("EW", 0, {"depth": {"abs_err": 0.25}}, {"depth": {"abs_err": False}}, history)]
+        >>> [column.header for column in run_columns(runs, {"Delta_b": True})]
+        ['depth abs_err ↓', 'Delta_b ↑']
+    """
+    higher = {
+        f"{task} {name}": better for run in runs for task, of in run.better.items() for name, better in of.items()
+    }
+    return [Column(name, better, f"{name} sd") for name, better in (higher | dict(extra or {})).items()]
+
+
+def by_label(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """Return the runs of every label, in the order in which labels appear."""
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(run.label, []).append(run)
+    return groups
+
+
+def diverged(run: Run) -> bool:
+    """Return whether a number of the run is none."""
+    return not all(math.isfinite(number(value)) for of in run.metrics.values() for value in of.values())
+
+
+def number(value: float | None) -> float:
+    """Return a number, NaN for None: JSON knows no NaN."""
+    return math.nan if value is None else float(value)
+
+
+def _metrics(runs: Sequence[Run]) -> list[tuple[str, str]]:
+    return list(dict.fromkeys((task, name) for run in runs for task, of in run.metrics.items() for name in of))
+
+
+def _mean(name: str, values: Sequence[float]) -> dict[str, object]:
+    finite = all(map(math.isfinite, values))
+    spread = (statistics.stdev(values) if finite else math.nan) if len(values) > 1 else None
+    return {name: statistics.fmean(values) if finite else math.nan, f"{name} sd": spread}
