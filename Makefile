@@ -1,4 +1,4 @@
-# make run    set everything up and run the demonstration
+# make run    set everything up, train five methods with and without a rescaled loss, and write a page about it
 # make test   set everything up and run lint, type checks and tests
 # make bench  set everything up and measure; writes bench/RESULTS.md
 
@@ -14,7 +14,10 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	touch $@
 
 run: $(VENV)/.installed
-	$(BIN)/python examples/units.py
+	$(BIN)/torchsims compare --preset small --resume --out runs/demo/plain
+	$(BIN)/torchsims compare --preset small --rescale depth=100 --resume --out runs/demo/rescaled
+	rm -rf runs/demo/page
+	$(BIN)/torchsims report runs/demo/plain runs/demo/rescaled --out runs/demo/page
 
 test: $(VENV)/.installed
 	$(BIN)/ruff check .

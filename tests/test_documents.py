@@ -7,7 +7,20 @@ import pytest
 
 import torchsims
 import torchsims.data.scenes
-from torchsims import data, merit, metrics, models, normalizers, problems, reporting, scalarizations, transforms
+from torchsims import (
+    data,
+    merit,
+    methods,
+    metrics,
+    models,
+    normalizers,
+    problems,
+    reporting,
+    scalarizations,
+    training,
+    transforms,
+    workloads,
+)
 
 ROOT = Path(__file__).parent.parent
 MODULES = [
@@ -22,6 +35,9 @@ MODULES = [
     metrics,
     models,
     reporting,
+    methods,
+    training,
+    workloads,
 ]
 
 
@@ -62,6 +78,10 @@ def test_every_method_and_function_has_a_runnable_example(module: object) -> Non
         "Problem",
         "DenseMetric",
         "Row",
+        "Watch",
+        "Workload",
+        "Outcome",
+        "StoppedError",
     }
     for name in module.__all__:  # type: ignore[attr-defined]
         value = getattr(module, name)

@@ -27,8 +27,18 @@ ALLOWED: dict[str, set[str]] = {
     "workloads": {"_specs", "losses", "data", "models", "metrics"},
     "training": {"_specs", "losses", "steppers", "methods", "workloads"},
     "reporting": set(),
-    "experiments": {"merit", "transforms", "scalarizations", "steppers", "problems", "reporting"},
-    "cli": {"experiments", "reporting"},
+    "experiments": {
+        "_specs",
+        "merit",
+        "transforms",
+        "scalarizations",
+        "steppers",
+        "problems",
+        "metrics",
+        "reporting",
+        "training",
+    },
+    "cli": {"methods", "workloads", "training", "experiments", "reporting"},
 }
 CORE = {"torch", "numpy"}
 # What a room may import beside the core: the extra `experiments`.

@@ -67,21 +67,21 @@ def table(runs: Sequence[Run], extra: Extra | None = None) -> list[Row]:
 
     Args:
         runs: the runs.
-        extra: further columns: name, then label, then one number a seed.
+        extra: columns before those of the metrics: name, then label, then one number a seed.
 
     Example:
         >>> history = History(epoch=[], losses={}, weights={}, merit=[], validation={})
         >>> runs = [Run("EW", seed, {"seg": {"miou": 0.25 + seed}}, {}, history) for seed in (0, 1)]
         >>> table(runs, {"gain": {"EW": [0.5]}})
-        [{'method': 'EW', 'seeds': 2, 'seg miou': 0.75, 'seg miou sd': 0.707..., 'gain': 0.5, 'gain sd': None}]
+        [{'method': 'EW', 'seeds': 2, 'gain': 0.5, 'gain sd': None, 'seg miou': 0.75, 'seg miou sd': 0.707...}]
     """
     rows: list[Row] = []
     for label, group in by_label(runs).items():
         row: dict[str, object] = {"method": label, "seeds": len(group)}
-        for task, metric in _metrics(group):
-            row |= _mean(f"{task} {metric}", [number(run.metrics.get(task, {}).get(metric)) for run in group])
         for name, values in (extra or {}).items():
             row |= _mean(name, [number(value) for value in values[label]]) if values.get(label) else {}
+        for task, metric in _metrics(group):
+            row |= _mean(f"{task} {metric}", [number(run.metrics.get(task, {}).get(metric)) for run in group])
         rows.append(row)
     return rows
 

@@ -255,7 +255,7 @@ class World:
         if dist.is_available() and dist.is_initialized():
             yield cls(dist.get_rank(), dist.get_world_size(), device)
             return
-        if int(os.environ.get("WORLD_SIZE", 1)) == 1:
+        if cls.place()[1] == 1:
             yield cls(0, 1, device)
             return
         dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
@@ -263,6 +263,13 @@ class World:
             yield cls(dist.get_rank(), dist.get_world_size(), device)
         finally:
             dist.destroy_process_group()
+
+    @classmethod
+    def place(cls) -> tuple[int, int]:
+        """Return the rank of this process and how many there are, whether they have joined already or not."""
+        if dist.is_available() and dist.is_initialized():
+            return dist.get_rank(), dist.get_world_size()
+        return int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
 
     @property
     def first(self) -> bool:

@@ -11,9 +11,23 @@ Example:
     ['abs_err', 'rel_err']
 """
 
-from torchsims.training._checkpoints import read_settings
+from torchsims.training._checkpoints import load_checkpoint, read_settings, replace_file
+from torchsims.training._launch import first_process, launched, processes
 from torchsims.training._loop import Outcome, StoppedError, train
 from torchsims.training._settings import Settings
-from torchsims.training._watch import Watch
+from torchsims.training._watch import TensorBoard, Watch
 
-__all__ = ["Outcome", "Settings", "StoppedError", "Watch", "read_settings", "train"]
+__all__ = [
+    "Outcome",
+    "Settings",
+    "StoppedError",
+    "TensorBoard",
+    "Watch",
+    "first_process",
+    "launched",
+    "load_checkpoint",
+    "processes",
+    "read_settings",
+    "replace_file",
+    "train",
+]

@@ -20,7 +20,14 @@ FORMAT = 1
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write a file next to its place and move it there: at any moment the old or the new one is there, and whole."""
+    """Write a file next to its place and move it there: at any moment the old or the new one is there, and whole.
+
+    Example:
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     replace_file(Path(folder) / "a" / "notes.txt", b"all of it")
+        ...     [path.name for path in (Path(folder) / "a").iterdir()]
+        ['notes.txt']
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
     try:
@@ -45,7 +52,12 @@ def save_checkpoint(folder: Path, settings: Settings, state: Mapping[str, Any]) 
 
 
 def load_checkpoint(folder: Path, settings: Settings) -> dict[str, Any] | None:
-    """Return the state that was saved, or nothing if there is none; refuse that of a run with other settings."""
+    """Return the state that was saved, or nothing if there is none; refuse that of a run with other settings.
+
+    Example:
+        >>> print(load_checkpoint(Path("no such folder"), Settings()))
+        None
+    """
     path = folder / CHECKPOINT
     if not path.exists():
         return None
@@ -60,7 +72,14 @@ def load_checkpoint(folder: Path, settings: Settings) -> dict[str, Any] | None:
 
 
 def read_settings(folder: Path) -> Settings | None:
-    """Return the settings of the run that left a checkpoint in ``folder``, or nothing if there is none."""
+    """Return the settings of the run that left a checkpoint in ``folder``, or nothing if there is none.
+
+    Example:
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save_checkpoint(Path(folder), Settings(method="gls"), {})
+        ...     read_settings(Path(folder)).method
+        'gls'
+    """
     path = folder / CHECKPOINT
     return Settings.from_plain(_read(path)["settings"]) if path.exists() else None
 

@@ -74,6 +74,14 @@ def train(
 
     Raises:
         StoppedError: after Ctrl-C or a request to end, once the state is saved.
+
+    Example:
+        >>> import tempfile
+        >>> settings = Settings("scenes:images=8:resolution=32", "gls", "hps:width=8", epochs=1, batch=4)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     outcome = train(settings, Path(folder))
+        >>> len(outcome.history["losses"]["depth"])
+        1
     """
     with World.launch() as world, asked_to_stop() as asked:
         run = _Run(settings, folder, world, watches if world.first else (), workers)

@@ -3,13 +3,14 @@ from dataclasses import asdict, dataclass, field
 from math import isfinite
 from typing import Any
 
-from torchsims._specs import choose
+from torchsims._specs import choose, split_spec
 from torchsims.methods import Method
 from torchsims.workloads import Workload, load_workload
 
 __all__ = ["DTYPES", "Settings"]
 
 DTYPES = ("float32", "float64")
+USUAL_MODEL = "hps"
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,11 @@ class Settings:
 
     data: str = "scenes"
     method: str = "sims"
-    model: str = "hps"
+    model: str = USUAL_MODEL
     tasks: tuple[str, ...] = ()
     root: str | None = None
     rescale: Mapping[str, float] = field(default_factory=dict)
-    epochs: int = 20
+    epochs: int = 12
     batch: int = 8
     micro_batches: int = 1
     lr: float = 1e-3
@@ -56,7 +57,7 @@ class Settings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        Method(self.method)
+        object.__setattr__(self, "method", str(Method(self.method)))  # one spelling, whatever was typed
         for name in ("epochs", "batch", "micro_batches", "lr"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise ValueError(f"Parameter `{name}` should be positive. Found `{name} = {getattr(self, name)}`.")
@@ -81,8 +82,8 @@ class Settings:
     def label(self) -> str:
         """What tables and plots call the run: the method, the model where it is not the usual one, and rescaling."""
         parts = [Method(self.method).label]
-        if self.model != "hps":
-            parts.insert(0, self.model.upper())
+        if (architecture := split_spec(self.model)[0]) != USUAL_MODEL:
+            parts.insert(0, architecture.upper())
         parts += [f"{task} x {factor:g}" for task, factor in self.rescale.items()]
         return ", ".join(parts)
 
@@ -92,5 +93,6 @@ class Settings:
 
     @classmethod
     def from_plain(cls, values: Mapping[str, Any]) -> "Settings":
-        """Return the settings that :meth:`plain` wrote down."""
-        return cls(**{**values, "tasks": tuple(values["tasks"])})
+        """Return the settings that :meth:`plain` wrote down, whatever else was written beside them."""
+        own = {name: values[name] for name in cls.__dataclass_fields__}
+        return cls(**{**own, "tasks": tuple(own["tasks"])})

@@ -29,6 +29,16 @@ class TensorBoard(Watch):
 
     Args:
         folder: where they go.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     watch = TensorBoard(Path(folder))
+        ...     watch.start(0, 1)
+        ...     watch.step(0, {"losses/depth": 0.5})
+        ...     watch.close()
+        ...     len(list(Path(folder).iterdir()))
+        1
     """
 
     def __init__(self, folder: Path) -> None:

@@ -19,10 +19,12 @@ class Workload(ABC):
 
     Attributes:
         tasks: the names of the tasks.
+        architectures: the models that :meth:`model` knows, by name.
         presets: settings of a run that suit this workload, by the name of the preset; ``"default"`` is one of them.
     """
 
     tasks: tuple[str, ...]
+    architectures: ClassVar[Mapping[str, type[nn.Module]]]
     presets: ClassVar[Mapping[str, Mapping[str, Any]]]
 
     @abstractmethod

@@ -1,8 +1,7 @@
-"""The command line. Heavy imports wait until a command needs them, so that ``--help`` answers at once."""
+"""The tables and figures of the paper, by name."""
 
 import os
 import shutil
-import sys
 import time
 from importlib import import_module
 from pathlib import Path
@@ -10,16 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
-__all__ = ["app", "main"]
+from torchsims.cli._inputs import floats, items, points
+from torchsims.cli._tables import TABLES, table_command
 
-app = typer.Typer(
-    name="torchsims",
-    help="Multi-task training that does not depend on the units of the losses.",
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+__all__ = ["reproduce"]
+
 reproduce = typer.Typer(help="A table or figure of the paper, by name; without a name, the list of them.")
-app.add_typer(reproduce, name="reproduce")
 
 Out = Annotated[Path | None, typer.Option(help="A new or empty folder; runs/NAME by default.", show_default=False)]
 Methods = Annotated[str, typer.Option(help="Names, separated by commas.")]
@@ -30,19 +25,13 @@ Compiled = Annotated[bool, typer.Option("--compile/--no-compile", help="Compile 
 FIVE_METHODS = "ew,gls,stch,foops,sims"
 
 
-@app.callback(invoke_without_command=True)
-def _torchsims(context: typer.Context) -> None:
-    """Multi-task training that does not depend on the units of the losses."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
-
-
 @reproduce.callback(invoke_without_command=True)
 def _list(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
         for command in reproduce.registered_commands:
             assert command.callback is not None
-            typer.echo(f"{command.callback.__name__:14}{(command.callback.__doc__ or '').strip()}")
+            text = command.help or command.callback.__doc__ or ""
+            typer.echo(f"{command.name or command.callback.__name__:16}{text.strip()}")
 
 
 @reproduce.command()
@@ -59,8 +48,8 @@ def trajectories(
     """Fig. 1: five methods on the toy problem, two scalings, five starts."""
     options = {"variant": variant, "tau": tau, "seed": seed, "steps": steps, "compiled": compiled}
     if starts is not None:
-        options["starts"] = _points(starts)
-    _reproduce("trajectories", out, methods=_names(methods), **options)
+        options["starts"] = points(starts)
+    _reproduce("trajectories", out, methods=items(methods), **options)
 
 
 @reproduce.command()
@@ -77,7 +66,7 @@ def variance(
     _reproduce(
         "variance",
         out,
-        methods=_names(methods),
+        methods=items(methods),
         variant=variant,
         tau=tau,
         seeds=seeds,
@@ -97,12 +86,12 @@ def prox(
     compiled: Compiled = True,
 ) -> None:
     """The two tables on lambda: steps to a small gradient, and distance to the front."""
-    options: dict[str, Any] = {} if starts is None else {"starts": _points(starts)}
+    options: dict[str, Any] = {} if starts is None else {"starts": points(starts)}
     _reproduce(
         "prox",
         out,
-        problems=_names(problems),
-        values=_floats("values", values),
+        problems=items(problems),
+        values=floats("values", values),
         tau=tau,
         steps=steps,
         compiled=compiled,
@@ -120,8 +109,8 @@ def rules(
     compiled: Compiled = True,
 ) -> None:
     """Rules that choose lambda at every step, beside fixed values; not in the paper."""
-    options: dict[str, Any] = {} if starts is None else {"starts": _points(starts)}
-    _reproduce("rules", out, problems=_names(problems), tau=tau, steps=steps, compiled=compiled, **options)
+    options: dict[str, Any] = {} if starts is None else {"starts": points(starts)}
+    _reproduce("rules", out, problems=items(problems), tau=tau, steps=steps, compiled=compiled, **options)
 
 
 @reproduce.command()
@@ -138,13 +127,17 @@ def phase(
     _reproduce(
         "phase",
         out,
-        taus=_floats("taus", taus),
-        ratios=_floats("ratios", ratios),
-        augments=_floats("augments", augments),
+        taus=floats("taus", taus),
+        ratios=floats("ratios", ratios),
+        augments=floats("augments", augments),
         seed=seed,
         steps=steps,
         compiled=compiled,
     )
+
+
+for _name, _text in TABLES.items():
+    reproduce.command(_name, help=_text)(table_command(_name))
 
 
 def _reproduce(name: str, out: Path | None, **options: Any) -> None:
@@ -167,35 +160,3 @@ def _reproduce(name: str, out: Path | None, **options: Any) -> None:
     write(report, out, time.perf_counter() - begin)
     typer.echo(markdown(report.rows))
     typer.echo(f"Written to {out}.")
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip().lower() for name in text.split(",") if name.strip())
-
-
-def _floats(name: str, text: str) -> tuple[float, ...]:
-    try:
-        return tuple(float(number) for number in text.split(",") if number.strip())
-    except ValueError as error:
-        raise typer.BadParameter(f"Parameter `{name}` should hold numbers. Found `{name} = {text}`.") from error
-
-
-def _points(text: str) -> tuple[tuple[float, ...], ...]:
-    return tuple(_floats("starts", point) for point in text.split(";") if point.strip())
-
-
-def main() -> None:
-    """Run the command line; bad input is one sentence and exit code 2."""
-    try:
-        code = app(standalone_mode=False)
-    except typer.TyperException as error:
-        print(f"torchsims: {error.format_message()}", file=sys.stderr)
-        sys.exit(error.exit_code)
-    except (typer.Abort, KeyboardInterrupt):
-        print("torchsims: stopped.", file=sys.stderr)
-        sys.exit(130)
-    sys.exit(code if isinstance(code, int) else 0)
-
-
-if __name__ == "__main__":
-    main()

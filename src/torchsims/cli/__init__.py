@@ -1,0 +1,70 @@
+"""The command line. Heavy imports wait until a command needs them, so that ``--help`` answers at once."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from torchsims.cli._inputs import EXAMPLES, fail_on
+from torchsims.cli._reproduce import reproduce
+from torchsims.cli._train import compare, report, train
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="torchsims",
+    help="Multi-task training that does not depend on the units of the losses.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback(invoke_without_command=True)
+def _torchsims(context: typer.Context) -> None:
+    """Multi-task training that does not depend on the units of the losses."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command()
+def methods(name: Annotated[str | None, typer.Argument(help="Only this one.")] = None) -> None:
+    """List every method: its family, forward + backward passes of a step, and its options with their defaults."""
+    from torchsims.methods import Method, names
+    from torchsims.reporting import markdown
+
+    with fail_on(ValueError):
+        found = [Method(each) for each in ([name] if name else names())]
+    rows = [
+        {
+            "method": method.name,
+            "family": method.family,
+            "passes": method.passes,
+            "options": ", ".join(f"{key}={value}" for key, value in method.defaults.items()),
+        }
+        for method in found
+    ]
+    typer.echo(markdown(rows))
+    typer.echo(f"\nOptions follow a name after colons: {EXAMPLES}")
+
+
+app.command()(train)
+app.command()(compare)
+app.command()(report)
+app.add_typer(reproduce, name="reproduce")
+
+
+def main() -> None:
+    """Run the command line; bad input is one sentence and exit code 2."""
+    try:
+        code = app(standalone_mode=False)
+    except typer.TyperException as error:
+        print(f"torchsims: {error.format_message()}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except (typer.Abort, KeyboardInterrupt):
+        print("torchsims: stopped.", file=sys.stderr)
+        sys.exit(130)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+if __name__ == "__main__":
+    main()

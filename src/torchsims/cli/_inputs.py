@@ -1,0 +1,81 @@
+"""Texts of the command line as values, and bad ones as one sentence."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+
+__all__ = ["EXAMPLES", "claim", "fail_on", "floats", "items", "points", "scales"]
+
+EXAMPLES = "sims:tau=1:ratio=5, stch:normalize=yes, ew:normalizer=ema."
+
+
+@contextmanager
+def fail_on(*kinds: type[Exception]) -> Iterator[None]:
+    """Turn errors about the input into a sentence and exit code 2."""
+    try:
+        yield
+    except kinds as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def claim(out: Path, *, resume: bool = False) -> None:
+    """Make sure that ``out`` can be written to, and that nothing in it would be overwritten."""
+    from torchsims.reporting import check_out
+
+    with fail_on(ValueError):
+        if not resume:
+            check_out(out)
+        elif out.exists() and not out.is_dir():
+            raise ValueError(f"Parameter `out` should be a folder. Found `out = {out}`.")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        writable = os.access(out, os.W_OK)
+    except OSError:
+        writable = False
+    if not writable:
+        raise typer.BadParameter(f"Parameter `out` should be a folder that can be written to. Found `out = {out}`.")
+
+
+def items(text: str) -> tuple[str, ...]:
+    """Return what stands between commas.
+
+    Example:
+        >>> items("ew, SIMS:tau=1")
+        ('ew', 'sims:tau=1')
+    """
+    return tuple(item.strip().lower() for item in text.split(",") if item.strip())
+
+
+def floats(name: str, text: str) -> tuple[float, ...]:
+    """Return the numbers between commas."""
+    try:
+        return tuple(float(number) for number in text.split(",") if number.strip())
+    except ValueError as error:
+        raise typer.BadParameter(f"Parameter `{name}` should hold numbers. Found `{name} = {text}`.") from error
+
+
+def points(text: str) -> tuple[tuple[float, ...], ...]:
+    """Return points between semicolons."""
+    return tuple(floats("starts", point) for point in text.split(";") if point.strip())
+
+
+def scales(texts: list[str]) -> dict[str, float]:
+    """Return what each loss is multiplied with.
+
+    Example:
+        >>> scales(["depth=100", "seg=2,normals=0.5"])
+        {'depth': 100.0, 'seg': 2.0, 'normals': 0.5}
+    """
+    factors: dict[str, float] = {}
+    for item in (item for text in texts for item in text.split(",") if item.strip()):
+        task, equals, number = (part.strip() for part in item.partition("="))
+        try:
+            factors[task] = float(number)
+        except ValueError:
+            equals = ""
+        if not task or not equals:
+            raise typer.BadParameter(f"Parameter `rescale` should look like task=number. Found `rescale = {item}`.")
+    return factors

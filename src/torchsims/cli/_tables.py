@@ -1,0 +1,84 @@
+"""The tables of the paper that train: one command each, with the same options."""
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+import typer
+
+from torchsims.cli._inputs import fail_on
+from torchsims.cli._train import (
+    SHARED,
+    BatchSize,
+    Clip,
+    Data,
+    Decay,
+    Dtype,
+    Epochs,
+    Every,
+    Jobs,
+    MicroBatches,
+    Model,
+    Out,
+    Preset,
+    Rate,
+    Rescale,
+    Resume,
+    Root,
+    Seeds,
+    Tasks,
+    Warmup,
+    Workers,
+    again,
+    run_comparison,
+    run_settings,
+)
+
+__all__ = ["TABLES", "table_command"]
+
+TABLES = {
+    "methods": "The main table: every method on one data set.",
+    "transforms": "SIMS with six transformations of the losses.",
+    "normalization": "The merit function, EW and STCH on losses divided by an estimate of their size.",
+    "tau": "The temperature of SIMS, as a table and a figure.",
+    "lambda": "The proximal weight of SIMS, as a table and a figure.",
+    "rescale": "Methods with the losses as they are, and with depth times 100.",
+}
+
+
+def table_command(name: str) -> Callable[..., None]:
+    """Return the command that makes a table."""
+    module = f"torchsims.experiments.{'lambda_' if name == 'lambda' else name}"
+
+    def table(
+        context: typer.Context,
+        data: Data = None,
+        seeds: Seeds = 1,
+        preset: Preset = "default",
+        model: Model = None,
+        tasks: Tasks = None,
+        root: Root = None,
+        rescale: Rescale = None,
+        epochs: Epochs = None,
+        batch: BatchSize = None,
+        micro_batches: MicroBatches = None,
+        lr: Rate = None,
+        warmup: Warmup = None,
+        weight_decay: Decay = None,
+        clip: Clip = None,
+        dtype: Dtype = None,
+        out: Out = None,
+        resume: Resume = False,
+        checkpoint_every: Every = 0,
+        workers: Workers = 0,
+        jobs: Jobs = 0,
+    ) -> None:
+        given = {key: context.params[key] for key in SHARED}
+        base = run_settings(preset, given)
+        command = again(f"reproduce {name} --seeds {seeds}", preset, given)
+        with fail_on(ValueError):
+            comparison = import_module(module).comparison(base, seeds, command)
+        folder = out or Path("runs") / name
+        run_comparison(comparison, folder, resume=resume, jobs=jobs, checkpoint_every=checkpoint_every, workers=workers)
+
+    return table

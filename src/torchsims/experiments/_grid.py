@@ -1,0 +1,252 @@
+"""Many training runs, in processes of their own where there are cores for it."""
+
+import os
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any, TypeAlias, final
+
+import torch
+
+from torchsims.experiments._trained import read_run, train_run
+from torchsims.reporting import Row, Run, ShowRows
+from torchsims.training import Settings, StoppedError, Watch, launched, load_checkpoint, processes
+
+__all__ = ["Cell", "Grid", "check_cells", "folder_name", "run_grid"]
+
+EVERY = 8  # steps between two looks at a run
+
+Event: TypeAlias = tuple[Any, ...]
+"""What a run says: ``("going", state, losses)``, ``("done",)`` or ``("failed", sentence)``."""
+
+
+def folder_name(settings: Settings) -> str:
+    """Return a name for the folder of a run among others with the same data.
+
+    Example:
+        >>> folder_name(Settings(method="sims:tau=0.1", seed=2, rescale={"depth": 100.0}))
+        'hps_sims_tau=0.1_depth=100_seed=2'
+    """
+    parts = [settings.model, settings.method, *(f"{task}={factor:g}" for task, factor in settings.rescale.items())]
+    return "_".join([*parts, f"seed={settings.seed}"]).replace(":", "_").replace("/", "-")
+
+
+@dataclass(eq=False)
+class Cell:
+    """One run of a grid.
+
+    Attributes:
+        settings: of the run.
+        folder: of the run.
+        state: what it is doing, for the reader.
+        losses: those of the last epoch or so.
+        run: what it found, once it is finished.
+        failure: why it failed, if it did.
+    """
+
+    settings: Settings
+    folder: Path
+    state: str = "waiting"
+    losses: dict[str, float] = field(default_factory=dict)
+    run: Run | None = None
+    failure: str | None = None
+
+    def row(self) -> Row:
+        """Return the row of the live table."""
+        return {"method": self.settings.label, "seed": self.settings.seed, "state": self.state, **self.losses}
+
+
+@dataclass(frozen=True)
+class Grid:
+    """How to run many runs.
+
+    Attributes:
+        jobs: processes at a time; 1 is this one.
+        checkpoint_every: as in :func:`torchsims.training.train`.
+        workers: processes that load data, of each run.
+    """
+
+    jobs: int = 0
+    checkpoint_every: int = 0
+    workers: int = 0
+
+    def processes(self, runs: int) -> int:
+        """Return how many processes are used: a core each, and one on a machine with an accelerator."""
+        if processes() > 1:
+            return 1  # every process of `torchrun` has a part of every run
+        if self.jobs > 0:
+            return min(self.jobs, runs)
+        return 1 if torch.accelerator.is_available() else max(1, min(len(os.sched_getaffinity(0)), runs))
+
+
+def run_grid(runs: Sequence[Settings], out: Path, grid: Grid, show: ShowRows) -> list[Cell]:
+    """Run everything that is not finished yet; a run that fails does not stop the others.
+
+    Args:
+        runs: the settings of every run.
+        out: each run has a folder in ``out / "runs"``.
+        grid: how.
+        show: called with the live table.
+
+    Raises:
+        StoppedError: after Ctrl-C, once all runs have saved their state.
+    """
+    cells = [Cell(settings, out / "runs" / folder_name(settings)) for settings in runs]
+    for cell in cells:
+        cell.run = read_run(cell.folder, cell.settings)
+        cell.state = "waiting" if cell.run is None else "done before"
+    open_cells = [cell for cell in cells if cell.run is None]
+
+    def look() -> None:
+        show([cell.row() for cell in cells])
+
+    look()
+    count = grid.processes(len(open_cells))
+    if count > 1:
+        _Pool(open_cells, grid, count, look).work()
+    else:
+        _one_by_one(open_cells, grid, look)
+    return cells
+
+
+def check_cells(runs: Sequence[Settings], out: Path) -> None:
+    """Refuse a folder in which other runs, or damaged ones, are in the places of these."""
+    for settings in runs:
+        folder = out / "runs" / folder_name(settings)
+        read_run(folder, settings)
+        load_checkpoint(folder, settings)
+
+
+def _one_by_one(cells: Sequence[Cell], grid: Grid, show: Callable[[], None]) -> None:
+    def tell(cell: Cell, event: Event) -> None:
+        _tell(cell, event)
+        show()
+
+    with launched():
+        for cell in cells:
+            tell(cell, _work(cell.settings, cell.folder, grid, _Teller(partial(tell, cell))))
+
+
+@final
+class _Teller(Watch):
+    """Says how far a run is."""
+
+    def __init__(self, tell: Callable[[Event], None]) -> None:
+        self._tell = tell
+        self._steps = 0
+
+    def start(self, step: int, steps: int) -> None:
+        self._steps = steps
+        self._tell(("going", f"step {step} of {steps}", {}))
+
+    def step(self, step: int, values: Mapping[str, float]) -> None:
+        if step % EVERY == 0:
+            losses = {name.removeprefix("losses/"): v for name, v in values.items() if name.startswith("losses/")}
+            self._tell(("going", f"step {step} of {self._steps}", losses))
+
+
+def _tell(cell: Cell, event: Event) -> None:
+    """Write down what a run said."""
+    kind, *content = event
+    if kind == "going":
+        cell.state, cell.losses = content
+    elif kind == "done":
+        cell.state, cell.run = "done", read_run(cell.folder, cell.settings)
+    else:
+        cell.state, cell.failure = "failed", content[0]
+
+
+def _work(settings: Settings, folder: Path, grid: Grid, watch: Watch) -> Event:
+    """Train one run and return its last event."""
+    try:
+        train_run(settings, folder, watches=[watch], checkpoint_every=grid.checkpoint_every, workers=grid.workers)
+    except StoppedError:
+        raise
+    except Exception as error:  # the other runs go on; the table says what happened to this one
+        return ("failed", f"{type(error).__name__}: {error}")
+    return ("done",)
+
+
+def _worker(connection: Connection, grid: Grid, threads: int) -> None:
+    """Train what the other end asks for, until it closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # between runs; the one that started this process decides
+    torch.set_num_threads(threads)
+    while True:
+        try:
+            settings, folder = connection.recv()
+        except EOFError:
+            return
+        try:
+            connection.send(_work(settings, folder, grid, _Teller(connection.send)))
+        except (StoppedError, BrokenPipeError):
+            return
+
+
+class _Pool:
+    """Processes that take one run after another.
+
+    Args:
+        cells: what to run.
+        grid: how.
+        count: how many processes.
+        show: called after every change.
+    """
+
+    def __init__(self, cells: Sequence[Cell], grid: Grid, count: int, show: Callable[[], None]) -> None:
+        self._waiting = list(cells)
+        self._grid, self._count, self._show = grid, count, show
+        self._busy: dict[Connection, tuple[BaseProcess, Cell]] = {}
+        self._idle: list[tuple[Connection, BaseProcess]] = []
+
+    def work(self) -> None:
+        """Run all; on Ctrl-C ask every process to save and stop, and wait for it."""
+        try:
+            while self._waiting or self._busy:
+                while self._waiting and len(self._busy) < self._count:
+                    self._start(self._waiting.pop(0))
+                for connection in wait(list(self._busy)):
+                    assert isinstance(connection, Connection)
+                    self._hear(connection)
+                self._show()
+        except KeyboardInterrupt:
+            for process, _ in self._busy.values():
+                assert process.pid is not None
+                os.kill(process.pid, signal.SIGTERM)
+            raise StoppedError from None
+        finally:
+            for connection, process in [*self._idle, *((c, p) for c, (p, _) in self._busy.items())]:
+                connection.close()
+                process.join()
+
+    def _start(self, cell: Cell) -> None:
+        connection, process = self._idle.pop() if self._idle else self._new()
+        self._busy[connection] = (process, cell)
+        connection.send((cell.settings, cell.folder))
+
+    def _new(self) -> tuple[Connection, BaseProcess]:
+        context = get_context("spawn")
+        here, there = context.Pipe()
+        threads = max(1, len(os.sched_getaffinity(0)) // self._count)
+        process = context.Process(target=_worker, args=(there, self._grid, threads))
+        process.start()
+        there.close()
+        return here, process
+
+    def _hear(self, connection: Connection) -> None:
+        process, cell = self._busy[connection]
+        try:
+            event = connection.recv()
+        except EOFError:  # the process is gone
+            process.join()
+            event = ("failed", f"its process ended with code {process.exitcode}; --resume goes on")
+            del self._busy[connection]
+        else:
+            if event[0] in ("done", "failed"):
+                del self._busy[connection]
+                self._idle.append((connection, process))
+        _tell(cell, event)

@@ -1,0 +1,161 @@
+"""A training run and its folder: the checkpoint while it trains, ``results.json`` once it is finished."""
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from math import nan
+from pathlib import Path
+from time import perf_counter
+from typing import Any, final
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+
+from torchsims.experiments._figures import run_figures
+from torchsims.reporting import Advance, Progress, Report, Row, Run, run_columns, runs_table, write
+from torchsims.training import (
+    Outcome,
+    Settings,
+    TensorBoard,
+    Watch,
+    first_process,
+    processes,
+    replace_file,
+    train,
+)
+
+__all__ = ["Bar", "command", "read_run", "shares", "train_run"]
+
+RESULTS, SAMPLES = "results.json", "samples.npz"
+
+
+def command(settings: Settings) -> str:
+    """Return the command line that does a run again.
+
+    Example:
+        >>> command(Settings(method="ew", epochs=3, rescale={"depth": 100.0}))
+        'torchsims train --data scenes --method ew --rescale depth=100 --epochs 3'
+    """
+    given, usual = settings.plain(), Settings().plain()
+    parts = ["torchsims train", f"--data {settings.data}", f"--method {settings.method}"]
+    for name, value in given.items():
+        if name in ("data", "method") or value == usual[name]:
+            continue
+        if isinstance(value, dict):
+            parts += [f"--{name} {key}={factor:g}" for key, factor in value.items()]
+        else:
+            text = ",".join(value) if isinstance(value, list) else value
+            parts.append(f"--{name.replace('_', '-')} {text}")
+    return " ".join(parts)
+
+
+@final
+class Bar(Watch):
+    """Shows the progress of a run, and its losses.
+
+    Args:
+        progress: what to show it with.
+        name: of the run.
+    """
+
+    def __init__(self, progress: Progress, name: str) -> None:
+        self._progress, self._name = progress, name
+        self._advance: Advance | None = None
+
+    def start(self, step: int, steps: int) -> None:
+        self._advance = self._progress(self._name, steps)
+        self._advance(step)
+
+    def step(self, step: int, values: Mapping[str, float]) -> None:
+        assert self._advance is not None
+        losses = [f"{n.removeprefix('losses/')} {v:.3g}" for n, v in values.items() if n.startswith("losses/")]
+        self._advance(1, "  ".join(losses))
+
+
+def shares(seconds: Mapping[str, float]) -> list[Row]:
+    """Return where the time of a run went.
+
+    Example:
+        >>> shares({"data": 1.0, "step": 3.0})
+        [{'part': 'data', 'seconds': 1.0, 'share': 0.25}, {'part': 'step', 'seconds': 3.0, 'share': 0.75}]
+    """
+    total = sum(seconds.values())
+    return [{"part": part, "seconds": time, "share": time / total} for part, time in seconds.items()]
+
+
+def train_run(
+    settings: Settings,
+    folder: Path,
+    *,
+    watches: Sequence[Watch] = (),
+    checkpoint_every: int = 0,
+    workers: int = 0,
+    draw: bool = False,
+) -> tuple[Run, Mapping[str, float]]:
+    """Train, or go on, and leave the results in the folder; return the run, and where its time went.
+
+    Args:
+        settings: what to do.
+        folder: of this run alone.
+        watches: who looks on.
+        checkpoint_every: as in :func:`torchsims.training.train`.
+        workers: processes that load data.
+        draw: whether to add figures.
+    """
+    begin = perf_counter()
+    watches = [*watches, TensorBoard(folder / "tensorboard")]
+    outcome = train(settings, folder, watches=watches, checkpoint_every=checkpoint_every, workers=workers)
+    run = _as_run(outcome)
+    if first_process():
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, allow_pickle=False, **outcome.samples)
+        replace_file(folder / SAMPLES, buffer.getvalue())
+        write(_report(outcome, run, draw), folder, perf_counter() - begin, into=True)
+    return run, outcome.seconds
+
+
+def read_run(folder: Path, settings: Settings | None = None) -> Run | None:
+    """Return a finished run, or nothing if there is none; refuse one with settings other than those expected."""
+    path = folder / RESULTS
+    if not path.exists():
+        return None
+    try:
+        results = json.loads(path.read_text())
+        found, history = Settings.from_plain(results["settings"]), results["history"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"The file `{path}` is not that of a training run, or is damaged.") from error
+    if settings is not None and found != settings:
+        raise ValueError(f"The folder `{folder}` holds a run with other settings: {command(found)}.")
+    metrics = {t: {k: nan if v is None else v for k, v in m.items()} for t, m in history["metrics"].items()}
+    samples = None
+    if (folder / SAMPLES).exists():
+        with np.load(folder / SAMPLES, allow_pickle=False) as arrays:
+            samples = {name: arrays[name] for name in arrays.files}
+    return Run(found.label, found.seed, metrics, history["better"], history["curves"], samples)
+
+
+def _as_run(outcome: Outcome) -> Run:
+    settings = outcome.settings
+    history: Any = outcome.history  # plain JSON, of this very shape
+    return Run(settings.label, settings.seed, outcome.metrics, outcome.better, history, outcome.samples)
+
+
+def _report(outcome: Outcome, run: Run, draw: bool) -> Report:
+    settings = outcome.settings
+    figures: dict[str, Figure] = {}
+    captions: dict[str, str] = {}
+    if draw:
+        figures, captions = run_figures([run])
+    rows: list[Row] = runs_table([run])
+    return Report(
+        title=f"{run.label} on {settings.data.split(':')[0]}",
+        command=command(settings),
+        settings=settings.plain() | {"threads": torch.get_num_threads(), "processes": processes()},
+        rows=rows,
+        columns=run_columns([run]),
+        figures=figures,
+        captions=captions,
+        history={"metrics": outcome.metrics, "better": outcome.better, "curves": outcome.history},
+        notes=["Metrics of the test split after the last epoch, which nothing was chosen on."],
+    )

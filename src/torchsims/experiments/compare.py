@@ -1,0 +1,181 @@
+"""Methods side by side on one workload: the table of means, Delta_b, the curves and the pictures.
+
+torchsims compare --data scenes --methods ew,gls,stch,foops,sims --seeds 3
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+
+from matplotlib.figure import Figure
+
+from torchsims._specs import split_spec
+from torchsims.experiments._figures import run_figures
+from torchsims.experiments._grid import Cell, Grid, run_grid
+from torchsims.experiments._trained import read_run
+from torchsims.metrics import delta_b
+from torchsims.reporting import Report, Run, ShowRows, delta_bars, paired_change, run_columns, runs_table, table
+from torchsims.training import Settings
+
+__all__ = ["Comparison", "compare", "deltas", "find_runs", "grid_of", "report_of", "rescaled_pairs", "variant"]
+
+MetricsOfTasks = Mapping[str, Mapping[str, float]]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What to compare, and what to call it.
+
+    Attributes:
+        title: of the page.
+        command: that does it again.
+        runs: the settings of every run.
+        baseline: the label that Delta_b is relative to.
+        notes: sentences for the top of the page.
+        figures: makes further figures from the runs.
+    """
+
+    title: str
+    command: str
+    runs: tuple[Settings, ...]
+    baseline: str
+    notes: tuple[str, ...] = ()
+    figures: Callable[[Sequence[Run]], Mapping[str, Figure]] = lambda runs: {}
+
+
+def variant(base: Settings, text: str) -> Settings:
+    """Return settings with another method, or with another architecture trained by EW.
+
+    Example:
+        >>> variant(Settings(), "gls").label, variant(Settings(), "stl").label
+        ('GLS', 'STL, EW')
+    """
+    if split_spec(text)[0] in base.workload().architectures:
+        return replace(base, method="ew", model=text)
+    return replace(base, method=text)
+
+
+def grid_of(base: Settings, methods: Sequence[str], seeds: int) -> tuple[Settings, ...]:
+    """Return all methods with the seeds 0, 1, ...; those of one seed after those of the one before."""
+    if not seeds >= 1:
+        raise ValueError(f"Parameter `seeds` should be positive. Found `seeds = {seeds}`.")
+    variants = [variant(base, method) for method in methods]
+    if not variants:
+        raise ValueError("Parameter `methods` should not be empty.")
+    labels = [each.label for each in variants]
+    if len(set(labels)) < len(labels):
+        raise ValueError(f"Parameter `methods` should hold distinct methods. Found {', '.join(methods)}.")
+    return tuple(replace(each, seed=seed) for seed in range(seeds) for each in variants)
+
+
+def compare(comparison: Comparison, out: Path, grid: Grid, show: ShowRows) -> Report:
+    """Run everything and return the report; runs that are finished already are not run again."""
+    cells = run_grid(comparison.runs, out, grid, show)
+    return report_of(comparison, [cell.run for cell in cells if cell.run is not None], cells)
+
+
+def report_of(comparison: Comparison, runs: Sequence[Run], cells: Sequence[Cell] = ()) -> Report:
+    """Return the report of finished runs."""
+    failures = [f"{c.settings.label}, seed {c.settings.seed}: {c.failure}" for c in cells if c.failure is not None]
+    if not runs:
+        raise RuntimeError(f"No run was finished. {' '.join(failures)}")
+    relative = deltas(runs, comparison.baseline)
+    figures, captions = run_figures(runs)
+    first = {"delta": delta_bars(relative, r"$\Delta_b$")} if relative else {}
+    captions["delta"] = f"Mean relative improvement over {comparison.baseline}; a dot a seed."
+    pairs = rescaled_pairs(relative)
+    if pairs:
+        both = ({label: relative[label] for label in pairs}, {label: relative[pairs[label]] for label in pairs})
+        first["rescaled"] = paired_change(*both, r"$\Delta_b$")
+        captions["rescaled"] = "The same with the losses as they are and with one of them multiplied."
+    runs = sorted(runs, key=lambda run: [run.label for run in runs].index(run.label))
+    columns = run_columns(runs, {"Delta_b": True} if relative else {})
+    return Report(
+        title=comparison.title,
+        command=comparison.command,
+        settings=_common(comparison.runs),
+        rows=table(runs, {"Delta_b": relative} if relative else {}),
+        details={"Runs": runs_table(runs)},
+        figures={**first, **comparison.figures(runs), **figures},
+        captions=captions,
+        columns=columns,
+        notes=[
+            *comparison.notes,
+            "Metrics of the test split after the last epoch: means over seeds and sample standard deviations."
+            + (f" Delta_b is a fraction, relative to the mean of {comparison.baseline}." if relative else ""),
+            *(f"Failed: {failure}" for failure in failures),
+        ],
+    )
+
+
+def deltas(runs: Sequence[Run], baseline: str) -> dict[str, list[float]]:
+    """Return Delta_b of every run against the mean of the baseline, by label; nothing if there is no baseline.
+
+    Args:
+        runs: the runs.
+        baseline: a label.
+    """
+    base = [run for run in runs if run.label == baseline]
+    if not base:
+        return {}
+    mean = {
+        task: {metric: fmean(run.metrics[task][metric] for run in base) for metric in metrics}
+        for task, metrics in base[0].metrics.items()
+    }
+    found: dict[str, list[float]] = {}
+    for run in runs:
+        found.setdefault(run.label, []).append(delta_b(run.metrics, mean, run.better))
+    return found
+
+
+def rescaled_pairs(labels: Iterable[str]) -> dict[str, str]:
+    """Return the label with a rescaled loss for every label that has one.
+
+    Example:
+        >>> rescaled_pairs(["EW", "SIMS", "EW, depth x 100", "GLS, depth x 100"])
+        {'EW': 'EW, depth x 100'}
+    """
+    labels = list(labels)
+    return {
+        label: other
+        for label in labels
+        for other in labels
+        if other.startswith(f"{label}, ") and all(" x " in part for part in other[len(label) + 2 :].split(", "))
+    }
+
+
+def find_runs(folders: Sequence[Path]) -> list[Run]:
+    """Return the finished runs in folders that `torchsims train` or `torchsims compare` left."""
+    runs: list[Run] = []
+    for folder in folders:
+        if not folder.is_dir():
+            raise ValueError(f"There is no folder `{folder}`.")
+        inside = sorted((folder / "runs").iterdir()) if (folder / "runs").is_dir() else [folder]
+        found = _in_order(folder, [run for run in map(read_run, inside) if run is not None])
+        if not found:
+            raise ValueError(f"There is no finished run in `{folder}`.")
+        runs += found
+    tasks = {tuple(sorted(run.metrics)) for run in runs}
+    if len(tasks) > 1:
+        raise ValueError(f"All runs should have the same tasks. Found {', '.join(map(str, sorted(tasks)))}.")
+    return runs
+
+
+def _in_order(folder: Path, runs: list[Run]) -> list[Run]:
+    """Return runs in the order in which their folder's own table has them."""
+    path = folder / "results.json"
+    labels = [row.get("method") for row in json.loads(path.read_text())["rows"]] if path.exists() else []
+    return sorted(runs, key=lambda run: (labels.index(run.label) if run.label in labels else len(labels), run.seed))
+
+
+def _common(runs: Sequence[Settings]) -> dict[str, object]:
+    """Return the settings of all runs, as lists where they differ."""
+    plain = [run.plain() for run in runs]
+    common: dict[str, object] = {}
+    for name in plain[0] if plain else ():
+        values = [each[name] for each in plain]
+        distinct = [value for i, value in enumerate(values) if value not in values[:i]]
+        common[name] = distinct[0] if len(distinct) == 1 else distinct
+    return common

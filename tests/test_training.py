@@ -1,0 +1,304 @@
+"""Training: scale, stopping and going on, several processes, what is looked at and what is refused."""
+
+import os
+import random
+import signal
+import time
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from ranks import run_ranks
+from torchsims.methods import names
+from torchsims.training import Outcome, Settings, StoppedError, TensorBoard, Watch, read_settings, train
+from torchsims.training._batches import mix, shards, training_batches
+from torchsims.training._checkpoints import replace_file
+from torchsims.training._loop import rate_factor
+from torchsims.workloads import Workload
+from training_cases import assert_same_tensors, checkpoint, small, tensors
+
+
+class Interrupt(Watch):
+    """Presses Ctrl-C during a step."""
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+
+    def step(self, step: int, values: Mapping[str, float]) -> None:
+        if step == self.at:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def assert_same_outcome(one: Outcome, other: Outcome) -> None:
+    assert one.metrics == other.metrics
+    assert one.history == other.history
+    assert one.samples.keys() == other.samples.keys()
+    for name, array in one.samples.items():
+        np.testing.assert_array_equal(array, other.samples[name])
+
+
+# Scale.
+
+
+@pytest.mark.parametrize("method", ["sims", "sims:evaluation=sequential", "sims:prox=1e-3:augment=0.1"])
+def test_a_power_of_two_changes_no_bit(method: str, tmp_path: Path) -> None:
+    plain = train(small(method=method), tmp_path / "plain")
+    scaled = train(small(method=method, rescale={"depth": 128.0}), tmp_path / "scaled")
+    assert_same_outcome(plain, scaled)
+    assert_same_tensors(checkpoint(tmp_path / "plain"), checkpoint(tmp_path / "scaled"))
+
+
+def test_the_same_factor_changes_equal_weights(tmp_path: Path) -> None:
+    plain = train(small(method="ew"), tmp_path / "plain")
+    scaled = train(small(method="ew", rescale={"depth": 128.0}), tmp_path / "scaled")
+    assert plain.metrics != scaled.metrics
+
+
+# Stopping and going on.
+
+
+@pytest.mark.parametrize("method", [*names(), "stch:normalize=yes:warmup_epochs=1", "foops:normalizer=ema"])
+def test_a_run_that_stopped_ends_like_one_that_did_not(method: str, tmp_path: Path) -> None:
+    settings = small(method=method)
+    whole = train(settings, tmp_path / "whole")
+    for at in (1, 5):  # in the first epoch and in the second
+        with pytest.raises(StoppedError):
+            train(settings, tmp_path / "parts", watches=[Interrupt(at)])
+        assert checkpoint(tmp_path / "parts")["batch"] == at % 4 + 1
+    parts = train(settings, tmp_path / "parts")
+    assert_same_outcome(whole, parts)
+    assert_same_tensors(checkpoint(tmp_path / "whole"), checkpoint(tmp_path / "parts"))
+
+
+def test_twenty_kills_lose_nothing(tmp_path: Path) -> None:
+    settings = small(method="sims", epochs=4)
+    whole = train(settings, tmp_path / "whole")
+    chance, killed, seconds = random.Random(0), 0, 0.3
+    while killed < 20:
+        child = os.fork()
+        if child == 0:  # its exit code tells whether it was finished
+            train(settings, tmp_path / "killed", checkpoint_every=1)
+            os._exit(0)
+        time.sleep(chance.uniform(0.0, seconds))
+        os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        if os.WIFSIGNALED(status):
+            killed += 1
+            assert read_settings(tmp_path / "killed") in (settings, None)
+        if not os.WIFSIGNALED(status):  # faster than the killer: from the start again
+            (tmp_path / "killed" / "checkpoint.pt").unlink()
+    assert_same_outcome(whole, train(settings, tmp_path / "killed"))
+    assert_same_tensors(checkpoint(tmp_path / "whole"), checkpoint(tmp_path / "killed"))
+
+
+def test_a_failing_step_leaves_the_state_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = small(method="sims")
+    whole = train(settings, tmp_path / "whole")
+    losses, calls = type(settings.workload()).losses, iter(range(100))
+
+    def broken(self: Workload, predictions: Any, batch: Any) -> Any:
+        if next(calls) == 9:
+            raise FileNotFoundError("image 12 is gone")
+        return losses(self, predictions, batch)
+
+    monkeypatch.setattr(type(settings.workload()), "losses", broken)
+    with pytest.raises(FileNotFoundError, match="image 12"):
+        train(settings, tmp_path / "broken")
+    assert checkpoint(tmp_path / "broken")["batch"] == 0  # two calls a step
+    assert checkpoint(tmp_path / "broken")["epoch"] == 1
+    monkeypatch.undo()
+    assert_same_outcome(whole, train(settings, tmp_path / "broken"))
+
+
+def test_a_full_disk_leaves_the_last_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "checkpoint.pt"
+    replace_file(path, b"before")
+
+    def full(*args: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        replace_file(path, b"after")
+    assert path.read_bytes() == b"before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("keep", [0, 10, 1000, -1])
+def test_a_truncated_checkpoint_is_refused(keep: int, tmp_path: Path) -> None:
+    train(small(method="ew", epochs=1), tmp_path)
+    path = tmp_path / "checkpoint.pt"
+    path.write_bytes(content := path.read_bytes()[:keep])
+    with pytest.raises(ValueError, match="truncated, damaged, or none"):
+        train(small(method="ew", epochs=1), tmp_path)
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("change", [{"method": "gls"}, {"seed": 1}, {"rescale": {"depth": 2.0}}, {"epochs": 3}])
+def test_the_checkpoint_of_another_run_is_refused(change: dict[str, Any], tmp_path: Path) -> None:
+    train(small(method="ew", epochs=1), tmp_path)
+    content = (tmp_path / "checkpoint.pt").read_bytes()
+    with pytest.raises(ValueError, match=f"belongs to a run with `{next(iter(change))} = "):
+        train(small(**{"method": "ew", "epochs": 1, **change}), tmp_path)
+    assert (tmp_path / "checkpoint.pt").read_bytes() == content
+
+
+# Ranks and micro-batches.
+
+
+def _on_a_rank(rank: int, folder: str, settings: Settings) -> tuple[dict[str, Any], dict[str, Any]]:
+    outcome = train(settings, Path(folder))
+    return dict(outcome.history), outcome.metrics
+
+
+def test_two_processes_are_one(tmp_path: Path) -> None:
+    settings = small(method="sims", dtype="float64", epochs=5)  # 20 steps
+    alone = train(settings, tmp_path / "alone")
+    found = run_ranks({"run": (_on_a_rank, (str(tmp_path / "two"), settings))})["run"]
+    for history, metrics in found:
+        for task, losses in alone.history["losses"].items():
+            np.testing.assert_allclose(history["losses"][task], losses, rtol=1e-6)
+        for task, values in alone.metrics.items():
+            assert metrics[task] == pytest.approx(values, rel=1e-6)
+    assert found[0] == found[1]
+
+
+def test_metrics_of_one_model_are_the_same_on_two_processes(tmp_path: Path) -> None:
+    settings = small(method="ew", epochs=1)
+    alone = train(settings, tmp_path)
+    # Both go on from the finished checkpoint, so that only the evaluation is left.
+    for _, metrics in run_ranks({"run": (_on_a_rank, (str(tmp_path), settings))})["run"]:
+        for task, values in alone.metrics.items():
+            assert metrics[task] == pytest.approx(values, rel=1e-12)
+
+
+def test_micro_batches_are_one_batch(tmp_path: Path) -> None:
+    whole = train(small(dtype="float64"), tmp_path / "whole")
+    parts = train(small(dtype="float64", micro_batches=4), tmp_path / "parts")
+    for task, losses in whole.history["losses"].items():
+        np.testing.assert_allclose(parts.history["losses"][task], losses, rtol=1e-9)
+
+
+# What a run looks at.
+
+
+def test_the_test_split_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    workload = type(small().workload())
+    split, seen = workload.split, []
+
+    def spy(self: Workload, name: str) -> Any:
+        seen.append(name)
+        return split(self, name)
+
+    monkeypatch.setattr(workload, "split", spy)
+    train(small(), tmp_path)
+    assert seen == ["train", "val", "val", "test", "test"]  # the second time for the pictures
+
+
+def test_seeds_differ_in_the_model_and_in_the_order(tmp_path: Path) -> None:
+    train(small(method="ew", epochs=1, lr=1e-12), tmp_path / "0")
+    train(small(method="ew", epochs=1, lr=1e-12, seed=1), tmp_path / "1")
+    one, other = (tensors(checkpoint(tmp_path / name)["model"]) for name in "01")
+    assert not torch.equal(one["/heads.depth.out.weight"], other["/heads.depth.out.weight"])
+    assert training_batches(16, 4, 0, 0) != training_batches(16, 4, 1, 0)
+
+
+def test_an_epoch_shows_every_item_once() -> None:
+    for epoch in range(3):
+        assert sorted(i for batch in training_batches(12, 3, 5, epoch) for i in batch) == list(range(12))
+    assert training_batches(12, 3, 5, 0) != training_batches(12, 3, 5, 1)
+
+
+@pytest.mark.parametrize(("ranks", "parts"), [(1, 1), (2, 1), (3, 2)])
+def test_shards_make_up_the_batch(ranks: int, parts: int) -> None:
+    batch = [9, 4, 7, 1, 0, 3, 2]
+    found = [item for rank in range(ranks) for part in shards(batch, rank, ranks, parts) for item in part]
+    assert sorted(found) == sorted(batch)
+
+
+def test_a_batch_without_an_item_for_everyone_is_refused() -> None:
+    with pytest.raises(ValueError, match="an item for each of 2 ranks and 3 micro-batches"):
+        shards([1, 2, 3, 4], 1, 2, 3)
+
+
+def test_near_seeds_have_nothing_in_common() -> None:
+    seeds = [mix(seed, step) for seed in range(40) for step in range(40)]
+    assert len(set(seeds)) == len(seeds)
+    bits = np.array([[seed >> k & 1 for k in range(63)] for seed in seeds])
+    assert abs(bits.mean(0) - 0.5).max() < 0.06  # 4.8 standard errors
+
+
+def test_the_rate_rises_then_falls_to_nothing() -> None:
+    factors = [rate_factor(step, 1000, 0.1) for step in range(1000)]
+    assert max(factors) == factors[99] == 1.0
+    assert all(a < b for a, b in pairwise(factors[:100]))
+    assert all(a > b for a, b in pairwise(factors[100:]))
+    assert 0 < factors[-1] < 2e-3
+
+
+def test_both_copies_follow_the_schedule(tmp_path: Path) -> None:
+    train(small(method="sims:ratio=5", lr=1e-3), tmp_path)
+    method = checkpoint(tmp_path)["method"]
+    outer, inner = (method[name]["param_groups"][0]["lr"] for name in ("outer", "inner"))
+    assert inner == pytest.approx(5 * outer)
+    assert outer == pytest.approx(1e-3 * rate_factor(7, 8, 0.1))
+
+
+def test_the_event_file_has_raw_losses_weights_and_merit(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    settings = small(method="sims", rescale={"depth": 1024.0})
+    with pytest.raises(StoppedError):
+        train(settings, tmp_path, watches=[TensorBoard(tmp_path / "tb"), Interrupt(5)])
+    outcome = train(settings, tmp_path, watches=[TensorBoard(tmp_path / "tb")])
+    events = EventAccumulator(str(tmp_path / "tb")).Reload()
+    scalars = set(events.Tags()["scalars"])
+    assert {"losses/depth", "weights/seg", "merit", "rate", "validation/depth/abs_err"} <= scalars
+    steps = [event.step for event in events.Scalars("losses/depth")]
+    assert steps == list(range(8))  # none twice, none left out
+    last = np.mean([event.value for event in events.Scalars("losses/depth")][4:])
+    assert last == pytest.approx(outcome.history["losses"]["depth"][-1], rel=1e-5)
+
+
+# Settings.
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"method": "simms"}, "There is no method `simms`. Did you mean `sims`?"),
+        ({"method": "sims:tau=0"}, "Parameter `tau` should be positive"),
+        ({"data": "scene"}, "There is no data `scene`. Did you mean `scenes`?"),
+        ({"data": "scenes:image=3"}, "There is no option of data `scenes` `image`. Did you mean `images`?"),
+        ({"model": "hsp"}, "There is no model `hsp`. Did you mean `hps`?"),
+        ({"tasks": ("dept",)}, "There is no task `dept`. Did you mean `depth`?"),
+        ({"tasks": ("depth", "depth")}, "Parameter `tasks` should hold distinct names"),
+        ({"root": "/nowhere"}, "Scenes are rendered and have no folder"),
+        ({"rescale": {"depth": 0.0}}, "Parameter `rescale` should be positive"),
+        ({"rescale": {"edges": 2.0}}, "There is no task `edges`"),
+        ({"epochs": 0}, "Parameter `epochs` should be positive"),
+        ({"lr": float("nan")}, "Parameter `lr` should be positive"),
+        ({"warmup": 1.0}, r"Parameter `warmup` should be in \[0, 1\)"),
+        ({"dtype": "float16"}, "There is no dtype `float16`"),
+        ({"seed": -1}, "Parameter `seed` should not be negative"),
+    ],
+)
+def test_bad_settings_are_refused(change: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        small(**change)
+
+
+def test_settings_survive_writing_down() -> None:
+    settings = small(method="SIMS:tau=1", tasks=("depth", "seg"), rescale={"depth": 100.0})
+    assert Settings.from_plain(settings.plain()) == settings
+    assert settings.method == "sims:tau=1"
+
+
+def test_a_batch_larger_than_the_data_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="at most the number of items, 16"):
+        train(small(batch=17), tmp_path)
