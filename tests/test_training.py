@@ -129,7 +129,7 @@ def test_a_full_disk_leaves_the_last_checkpoint(tmp_path: Path, monkeypatch: pyt
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("keep", [0, 10, 1000, -1])
+@pytest.mark.parametrize("keep", [0, 10, 1000, 5000, 20000, -1])
 def test_a_truncated_checkpoint_is_refused(keep: int, tmp_path: Path) -> None:
     train(small(method="ew", epochs=1), tmp_path)
     path = tmp_path / "checkpoint.pt"

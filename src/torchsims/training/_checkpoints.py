@@ -85,9 +85,10 @@ def read_settings(folder: Path) -> Settings | None:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    content = io.BytesIO(path.read_bytes())
     try:
-        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-    except (RuntimeError, UnpicklingError, EOFError, zipfile.BadZipFile, ValueError) as error:
+        state: dict[str, Any] = torch.load(content, map_location="cpu", weights_only=True)
+    except (RuntimeError, UnpicklingError, EOFError, OSError, zipfile.BadZipFile, ValueError) as error:
         raise ValueError(f"The checkpoint `{path}` cannot be read: it is truncated, damaged, or none.") from error
     if not isinstance(state, dict) or state.get("format") != FORMAT:
         raise ValueError(f"The checkpoint `{path}` was not written by `torchsims train`, or by another version of it.")
