@@ -29,20 +29,15 @@ def _torchsims(context: typer.Context) -> None:
 @app.command()
 def methods(name: Annotated[str | None, typer.Argument(help="Only this one.")] = None) -> None:
     """List every method: its family, forward + backward passes of a step, and its options with their defaults."""
-    from torchsims.methods import Method, names
+    from torchsims._specs import choose, plain
+    from torchsims.methods import catalogue
     from torchsims.reporting import markdown
 
-    with fail_on(ValueError):
-        found = [Method(each) for each in ([name] if name else names())]
-    rows = [
-        {
-            "method": method.name,
-            "family": method.family,
-            "passes": method.passes,
-            "options": ", ".join(f"{key}={value}" for key, value in method.defaults.items()),
-        }
-        for method in found
-    ]
+    rows = catalogue()
+    if name is not None:
+        with fail_on(ValueError):
+            choose("method", plain(name), [row["method"] for row in rows])
+        rows = [row for row in rows if row["method"] == plain(name)]
     typer.echo(markdown(rows))
     typer.echo(f"\nOptions follow a name after colons: {EXAMPLES}")
 
