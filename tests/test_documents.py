@@ -6,11 +6,15 @@ from pathlib import Path
 import pytest
 
 import torchsims
+import torchsims.data.cityscapes
+import torchsims.data.nyuv2
+import torchsims.data.pascal
 import torchsims.data.scenes
 from torchsims import data, merit, metrics, models, normalizers, problems, scalarizations, transforms
 
 ROOT = Path(__file__).parent.parent
-MODULES = [torchsims, merit, normalizers, problems, scalarizations, transforms, data, data.scenes, metrics, models]
+MODULES = [torchsims, merit, normalizers, problems, scalarizations, transforms, metrics, models]
+MODULES += [data, data.scenes, data.nyuv2, data.cityscapes, data.pascal]
 
 
 def test_the_readme_runs_from_top_to_bottom() -> None:
