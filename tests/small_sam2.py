@@ -1,17 +1,21 @@
 """A Sam2 model of toy size, and checkpoints of it in the format of the published ones."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim import Adam
 from transformers import Sam2Model, Sam2VideoConfig, Sam2VideoModel
 
-from torchsims import TaskLosses
+from torchsims import SIMS, TaskLosses
 from torchsims.models import SAM2MTL, dense_losses, sam2_config
 
 CHANNELS = {"seg": 5, "depth": 1, "normals": 3}
 SIZE = (64, 96)
+STEPS = 5
 
 
 def make_source(seed: int = 0) -> Any:
@@ -55,12 +59,12 @@ def write_video_checkpoint(folder: Path) -> Any:
 
 
 def make_model(seed: int = 0, **options: Any) -> SAM2MTL:
-    """Return a model whose adapters already do something."""
+    """Return a model whose adapters already do something, and whose predictions are about one."""
     torch.manual_seed(seed)
     model = SAM2MTL(CHANNELS, sam2_config("toy"), **{"rank": 4, "dropout": 0.0, "size": SIZE, **options})
     with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.add_((0.1 if "lora_" in name else 0.02) * torch.randn_like(parameter))
+        for parameter in model.parameters():
+            parameter.add_(0.15 * torch.randn_like(parameter))
     return model
 
 
@@ -77,3 +81,27 @@ def make_batch(images: int = 4, seed: int = 0, size: tuple[int, int] = (32, 48))
 
 def task_losses(model: nn.Module, batch: dict[str, Tensor]) -> TaskLosses:
     return dense_losses(model(batch["image"]), batch)
+
+
+def make_sims(model: nn.Module, **options: Any) -> SIMS:
+    """Return SIMS at the rates of the paper's script; Adam makes rounding visible at rates ten times as large."""
+    return SIMS(model, tau=5.0, outer=partial(Adam, lr=1e-4), inner=partial(Adam, lr=5e-4), **options)
+
+
+def train(model: nn.Module, shard: slice, **options: Any) -> list[Any]:
+    """Return the losses of every step and the predictions after the last."""
+    method = make_sims(model, **options)
+    batches = [make_batch(seed=step) for step in range(STEPS)]
+    losses = [
+        method.step(task_losses, {name: value[shard] for name, value in batch.items()}).losses for batch in batches
+    ]
+    with torch.no_grad():
+        return [[dict(each) for each in losses], model(batches[0]["image"])]
+
+
+def on_rank(rank: int, wrapper: str, evaluation: str) -> list[Any]:
+    shard = slice(0, 3) if rank == 0 else slice(3, 4)
+    model: nn.Module = make_model()
+    if wrapper == "ddp":
+        model = DistributedDataParallel(model)
+    return train(model, shard, evaluation=evaluation)

@@ -1,6 +1,7 @@
 """Readers return what the files hold, say what is missing and which file is wrong, and augment as one seed says."""
 
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -396,6 +397,11 @@ def test_a_wrong_file_of_pascal_is_named(pascal: Path, tmp_path: Path) -> None:
         (f"sal_distill/{name}.png", lambda p: p.write_bytes(p.read_bytes()[:200]), "should be an image"),
         (f"semseg/VOC12/{name}.png", lambda p: Image.new("L", (60, 40), 21).save(p), "labels below 21. Found 21"),
         (f"semseg/VOC12/{name}.png", lambda p: Image.new("RGB", (60, 40)).save(p), "should hold one label a pixel"),
+        (
+            f"normals_distill/{name}.png",
+            lambda p: Image.new("L", (60, 40)).save(p),
+            "should hold three colours a pixel",
+        ),
         (f"JPEGImages/{name}.jpg", lambda p: p.write_bytes(p.read_bytes()[:700]), "should be an image"),
     ]
     for file, spoil, message in wrong:
@@ -406,6 +412,13 @@ def test_a_wrong_file_of_pascal_is_named(pascal: Path, tmp_path: Path) -> None:
     write_parts(tmp_path / "human_parts/2008_000003.mat", (5, 6), [("person", 15, ["head"])])
     with pytest.raises(ValueError, match=r"label `parts` and the image of `2008_000003` .* Found 5 x 6 and 44 x 55."):
         data[1]
+
+
+def test_a_missing_package_is_named(pascal: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = PASCALContext(pascal)
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(ModuleNotFoundError, match=r"`PIL` should be installed: pip install 'torchsims\[vision\]'."):
+        data[0]
 
 
 # The real photographs

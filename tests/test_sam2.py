@@ -2,6 +2,7 @@
 
 import importlib
 import math
+import runpy
 import shutil
 import sys
 from functools import partial
@@ -13,32 +14,36 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
-from torch.nn.parallel import DistributedDataParallel
 from torch.optim import SGD, Adam
+from torch.utils.data import default_collate
 
 from ranks import Job, run_ranks
+from small_folders import photographs, write_pascal
 from small_sam2 import (
     CHANNELS,
     SIZE,
     make_batch,
     make_model,
+    make_sims,
     make_source,
+    on_rank,
     task_losses,
+    train,
     write_checkpoint,
     write_video_checkpoint,
 )
-from torchsims import SIMS
+from torchsims import SIMS, Scalarized
+from torchsims.data import NYUv2, PASCALContext
+from torchsims.metrics import Normals, Saliency, Segmentation
 from torchsims.models import SAM2MTL, load_trainable, sam2_config, save_trainable
+from torchsims.scalarizations import EW
 
+STEPS_BENCH = Path(__file__).parent.parent / "bench" / "steps.py"
 NYUV2 = {"seg": 13, "depth": 1, "normals": 3}
 
 
 def number(parameters: Any) -> int:
     return sum(p.numel() for p in parameters)
-
-
-def make_sims(model: nn.Module, **options: Any) -> SIMS:
-    return SIMS(model, tau=5.0, outer=partial(Adam, lr=1e-3), inner=partial(Adam, lr=5e-3), **options)
 
 
 def test_the_sizes_are_those_of_the_paper() -> None:
@@ -364,26 +369,50 @@ def test_activation_checkpointing_keeps_less() -> None:
     assert kept_bytes(make_model(checkpointing=True)) < 0.2 * kept_bytes(make_model())
 
 
-STEPS = 5
+def test_sequential_sims_pays_for_the_adapters_and_heads_only() -> None:
+    """Beyond EW: the challenger, its gradients, and two tensors of its optimizer; bench/sam2.py measures real sizes."""
+    counters, size = [], 0
+    make_ew = partial(Scalarized, scalarization=EW(), outer=partial(Adam, lr=1e-3))
+    for make in (make_ew, make_sims):
+        with runpy.run_path(str(STEPS_BENCH))["PeakBytes"]() as counter:
+            model = make_model()
+            method, batch = make(model), make_batch()
+            for _ in range(2):
+                method.step(task_losses, batch)
+        counters.append(counter.peak)
+        size = 4 * number(p for p in model.parameters() if p.requires_grad)
+    assert counters[1] - counters[0] < 4.2 * size
+    assert number(model.parameters()) > 1.5 * size / 4
 
 
-def train(model: nn.Module, shard: slice, **options: Any) -> list[Any]:
-    """Return the losses of every step and the predictions after the last."""
-    method = make_sims(model, **options)
-    batches = [make_batch(seed=step) for step in range(STEPS)]
-    losses = [
-        method.step(task_losses, {name: value[shard] for name, value in batch.items()}).losses for batch in batches
-    ]
+def test_pascal_tasks_and_an_image_without_a_person(tmp_path: Path) -> None:
+    write_pascal(tmp_path)
+    data = PASCALContext(tmp_path, resolution=(32, 32))
+    torch.manual_seed(0)
+    model = SAM2MTL(data.channels, sam2_config("toy"), rank=4, size=32)
+    metrics = {"seg": Segmentation(21), "parts": Segmentation(7), "normals": Normals(), "saliency": Saliency()}
+    method = make_sims(model)
+    nobody, everybody = (default_collate([data[i] for i in indices]) for indices in ([1], [0, 1, 2]))
+    assert float(method.step(task_losses, nobody).weights["parts"]) == 0
+    report = method.step(task_losses, everybody)
+    assert all(float(weight) > 0 for weight in report.weights.values())
     with torch.no_grad():
-        return [[dict(each) for each in losses], model(batches[0]["image"])]
+        predictions = model.eval()(everybody["image"])
+    for task, metric in metrics.items():
+        metric.update(predictions[task], everybody[task])
+        assert all(value.isfinite() for value in metric.compute().values())
 
 
-def on_rank(rank: int, wrapper: str, evaluation: str) -> list[Any]:
-    shard = slice(0, 3) if rank == 0 else slice(3, 4)
-    model: nn.Module = make_model()
-    if wrapper == "ddp":
-        model = DistributedDataParallel(model)
-    return train(model, shard, evaluation=evaluation)
+def test_real_photographs_are_learnt(tmp_path: Path) -> None:
+    photographs(tmp_path, "train", limit=4)
+    data = NYUv2(tmp_path, tasks=("seg", "depth"), resolution=(48, 64))
+    batch = default_collate([data[i] for i in range(4)])
+    torch.manual_seed(0)
+    model = SAM2MTL(data.channels, sam2_config("toy"), rank=4, size=(64, 96))
+    method = SIMS(model, evaluation="joint", outer=partial(Adam, lr=1e-2), inner=partial(Adam, lr=2e-2))
+    reports = [method.step(task_losses, batch) for _ in range(13)]
+    for task in data.tasks:
+        assert float(reports[-1].losses[task]) < 0.8 * float(reports[0].losses[task])
 
 
 def test_two_processes_are_one() -> None:

@@ -113,6 +113,8 @@ class PASCALContext(DenseFolder):
         pixels = read_pixels(path)
         if task == "seg":
             return as_classes(pixels, path, len(CLASSES), VOID)
+        if task == "normals" and pixels.ndim != 3:
+            raise ValueError(f"File `{path}` should hold three colours a pixel. Found the shape {pixels.shape}.")
         colours = as_image(pixels, path)
         return unit_normals(2 * colours - 1) if task == "normals" else (colours[:1] > 0.5).float()
 
