@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 
 import torchsims
+import torchsims.data.cityscapes
+import torchsims.data.nyuv2
+import torchsims.data.pascal
 import torchsims.data.scenes
 from torchsims import (
     data,
@@ -32,6 +35,9 @@ MODULES = [
     transforms,
     data,
     data.scenes,
+    data.nyuv2,
+    data.cityscapes,
+    data.pascal,
     metrics,
     models,
     reporting,

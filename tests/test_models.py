@@ -12,7 +12,16 @@ from torch.optim import Adam
 from torchsims import SIMS, Scalarized, TaskLosses
 from torchsims.data.scenes import CHANNELS, Scenes
 from torchsims.losses import read
-from torchsims.models import HPS, STL, dense_losses, depth_loss, edges_loss, normals_loss, segmentation_loss
+from torchsims.models import (
+    HPS,
+    STL,
+    dense_losses,
+    depth_loss,
+    edges_loss,
+    normals_loss,
+    saliency_loss,
+    segmentation_loss,
+)
 from torchsims.scalarizations import EW
 
 TASKS = tuple(CHANNELS)
@@ -83,6 +92,34 @@ def test_losses_by_hand() -> None:
     assert count.item() == 2
 
 
+def test_salient_and_other_pixels_of_an_image_weigh_the_same() -> None:
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(3, 1, 8, 8, generator=generator, dtype=torch.float64)
+    target = (torch.rand(3, 1, 8, 8, generator=generator) < 0.2).double()
+    target[0, 0, :2] = -1
+    target[2] = 0  # nothing salient: nothing to balance, and still a loss
+    expected = torch.zeros((), dtype=torch.float64)
+    for image, label in zip(logits, target, strict=True):
+        known = label >= 0
+        share = 0.5 if not (label > 0).any() else (label == 0).sum() / known.sum()
+        weight = torch.where(label > 0, share, 1 - share)[known]
+        expected += binary_cross_entropy_with_logits(image[known], label[known], weight=weight, reduction="sum")
+    reading = read(dense_losses({"saliency": logits}, {"saliency": target}))
+    assert reading.count.item() == (target >= 0).sum()
+    torch.testing.assert_close(reading.total[0], expected, rtol=1e-6, atol=0)
+    parts = [saliency_loss(logits[i : i + 1], target[i : i + 1])[0] for i in range(3)]
+    torch.testing.assert_close(torch.stack(parts).sum(), expected, rtol=1e-6, atol=0)
+
+
+def test_parts_are_classes_and_an_image_without_a_person_counts_nothing() -> None:
+    scores = torch.randn(2, 7, 4, 4, generator=torch.Generator().manual_seed(0))
+    labels = torch.full((2, 4, 4), -1)
+    labels[0] = 3
+    reading = read(dense_losses({"parts": scores}, {"parts": labels}))
+    assert reading.count.item() == 16
+    torch.testing.assert_close(reading.total[0] / 16, cross_entropy(scores[:1], labels[:1]))
+
+
 def test_splitting_a_batch_changes_nothing() -> None:
     batch = make_batch()
     batch["depth"][3] = 0  # an image without a label of one task
@@ -127,7 +164,7 @@ def test_a_normal_without_length_has_a_finite_gradient() -> None:
 
 
 def test_an_unknown_task_and_a_wrong_shape_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"one of seg, depth, normals, edges. Found 'flow'."):
+    with pytest.raises(ValueError, match=r"one of seg, depth, normals, edges, parts, saliency. Found 'flow'."):
         dense_losses({"flow": torch.zeros(1)}, {})
     with pytest.raises(ValueError, match="target of task `depth` should have the same shape"):
         dense_losses({"depth": torch.zeros(2, 1, 4, 4)}, {"depth": torch.zeros(2, 4, 4)})

@@ -11,6 +11,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "torchsims"
 
 # What each room may import of the package; itself is always allowed.
 ALLOWED: dict[str, set[str]] = {
+    "_extras": set(),
     "_statistics": set(),
     "_specs": set(),
     "transforms": set(),
@@ -20,9 +21,9 @@ ALLOWED: dict[str, set[str]] = {
     "scalarizations": {"_statistics", "merit", "transforms"},
     "steppers": {"_statistics", "merit", "transforms", "losses", "normalizers", "scalarizations"},
     "problems": set(),
-    "data": set(),
+    "data": {"_extras"},
     "metrics": set(),
-    "models": {"losses"},
+    "models": {"_extras", "losses"},
     "methods": {"_specs", "transforms", "normalizers", "scalarizations", "steppers"},
     "workloads": {"_specs", "losses", "data", "models", "metrics"},
     "training": {"_specs", "losses", "steppers", "methods", "workloads"},
@@ -41,8 +42,10 @@ ALLOWED: dict[str, set[str]] = {
     "cli": {"methods", "workloads", "training", "experiments", "reporting"},
 }
 CORE = {"torch", "numpy"}
-# What a room may import beside the core: the extra `experiments`.
+# What a room may import beside the core: the extras `experiments` and `vision`.
 EXTRAS: dict[str, set[str]] = {
+    "data": {"PIL", "h5py", "scipy"},
+    "models": {"peft", "safetensors", "transformers"},
     "metrics": {"torchmetrics"},
     "reporting": {"matplotlib", "rich"},
     "experiments": {"matplotlib"},
@@ -84,7 +87,8 @@ def test_one_file_imports_torch_distributed() -> None:
 
 
 def test_importing_the_package_loads_no_optional_dependency() -> None:
-    optional = ["torchjd", "transformers", "peft", "torchmetrics", "sklearn", "matplotlib", "rich", "typer", "scipy"]
+    optional = ["torchjd", "torchmetrics", "sklearn", "matplotlib", "rich", "typer"]
+    optional += ["transformers", "peft", "safetensors", "PIL", "h5py", "scipy"]
     code = (
         f"import sys, torchsims, torchsims.data, torchsims.models; print([m for m in {optional} if m in sys.modules])"
     )

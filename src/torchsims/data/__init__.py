@@ -1,5 +1,24 @@
-"""Data sets for several tasks; they know no method."""
+"""Data sets for several tasks; they know no method.
 
+``Scenes`` is rendered and needs no download. ``NYUv2``, ``Cityscapes`` and ``PASCALContext`` read your copy of the real
+data from a folder.
+"""
+
+from torchsims.data._depth_normals import normals_from_depth
+from torchsims.data._npy_folder import write_frame
+from torchsims.data._nyuv2_mat import convert_nyuv2
+from torchsims.data.cityscapes import Cityscapes
+from torchsims.data.nyuv2 import NYUv2
+from torchsims.data.pascal import PASCALContext
 from torchsims.data.scenes import Scenes, back_project
 
-__all__ = ["Scenes", "back_project"]
+__all__ = [
+    "Cityscapes",
+    "NYUv2",
+    "PASCALContext",
+    "Scenes",
+    "back_project",
+    "convert_nyuv2",
+    "normals_from_depth",
+    "write_frame",
+]

@@ -82,6 +82,11 @@ class Scenes(Dataset[dict[str, Tensor]]):
         self.resolution = resolution
         self.tasks = tuple(tasks)
 
+    @property
+    def channels(self) -> dict[str, int]:
+        """How many channels a prediction of each task of this data set has."""
+        return {task: CHANNELS[task] for task in self.tasks}
+
     def __len__(self) -> int:
         return self.size
 

@@ -15,7 +15,24 @@ Example:
     ['depth', 'normals', 'seg']
 """
 
+from torchsims.models._binary_losses import edges_loss, saliency_loss
 from torchsims.models._dense import HPS, STL
-from torchsims.models._dense_losses import dense_losses, depth_loss, edges_loss, normals_loss, segmentation_loss
+from torchsims.models._dense_losses import dense_losses, depth_loss, normals_loss, segmentation_loss
+from torchsims.models._sam2 import SAM2MTL
+from torchsims.models._sam2_configs import sam2_config
+from torchsims.models._saving import load_trainable, save_trainable
 
-__all__ = ["HPS", "STL", "dense_losses", "depth_loss", "edges_loss", "normals_loss", "segmentation_loss"]
+__all__ = [
+    "HPS",
+    "SAM2MTL",
+    "STL",
+    "dense_losses",
+    "depth_loss",
+    "edges_loss",
+    "load_trainable",
+    "normals_loss",
+    "saliency_loss",
+    "sam2_config",
+    "save_trainable",
+    "segmentation_loss",
+]

@@ -65,11 +65,16 @@ class STL(nn.Module):
         return {task: network(image)[task] for task, network in self.networks.items()}
 
 
-def _check(channels: Mapping[str, int], width: int) -> None:
+def check_channels(channels: Mapping[str, int]) -> None:
+    """Raise if there is no task, or a task without a channel."""
     if not channels:
         raise ValueError("Parameter `channels` should name at least one task. Found none.")
     for task, number in channels.items():
         if not number >= 1:
             raise ValueError(f"The channels of task `{task}` should be positive. Found {number}.")
+
+
+def _check(channels: Mapping[str, int], width: int) -> None:
+    check_channels(channels)
     if not width >= 1 or width % CHANNELS_A_GROUP:
         raise ValueError(f"Parameter `width` should be a multiple of {CHANNELS_A_GROUP}. Found `width = {width}`.")

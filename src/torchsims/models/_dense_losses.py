@@ -2,15 +2,13 @@
 
 from collections.abc import Callable, Mapping
 
-import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy, softplus
+from torch.nn.functional import cross_entropy
 
 from torchsims.losses import TaskLosses
+from torchsims.models._binary_losses import edges_loss, saliency_loss
+from torchsims.models._pixels import SumAndCount, same_shape, single
 
-SumAndCount = tuple[Tensor, Tensor]
-
-BETA = 0.95  # the weight of an edge
 SHORTEST = 1e-12  # the length of a predicted normal below which it has no direction
 
 
@@ -25,11 +23,12 @@ def segmentation_loss(prediction: Tensor, target: Tensor) -> SumAndCount:
         target: labels y, `batch x height x width`; negative ones are left out.
 
     Example:
+        >>> import torch
         >>> total, count = segmentation_loss(torch.zeros(1, 2, 1, 3), torch.tensor([[[0, 1, -1]]]))
         >>> (total / count).exp().item(), count.item()
         (2.0, 2)
     """
-    total = cross_entropy(_single(prediction), target.clamp(min=-1), ignore_index=-1, reduction="sum")
+    total = cross_entropy(single(prediction), target.clamp(min=-1), ignore_index=-1, reduction="sum")
     return total, (target >= 0).sum()
 
 
@@ -44,13 +43,14 @@ def depth_loss(prediction: Tensor, target: Tensor) -> SumAndCount:
         target: depths d of the same shape; 0 is not known.
 
     Example:
+        >>> import torch
         >>> total, count = depth_loss(torch.ones(1, 1, 1, 3), torch.tensor([[[[3.0, 2.0, 0.0]]]]))
         >>> total.item(), count.item()
         (3.0, 2)
     """
-    _same_shape("depth", prediction, target)
+    same_shape("depth", prediction, target)
     valid = target > 0
-    return (_single(prediction) - target).abs().where(valid, 0.0).sum(), valid.sum()
+    return (single(prediction) - target).abs().where(valid, 0.0).sum(), valid.sum()
 
 
 def normals_loss(prediction: Tensor, target: Tensor) -> SumAndCount:
@@ -64,43 +64,19 @@ def normals_loss(prediction: Tensor, target: Tensor) -> SumAndCount:
         target: unit normals n of the same shape; a zero vector is not known.
 
     Example:
+        >>> import torch
         >>> target = torch.tensor([[0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]).T.view(1, 3, 1, 2)
         >>> total, count = normals_loss(torch.ones(1, 3, 1, 2), target)
         >>> round(total.item(), 3), count.item()  # 1 - 1 / sqrt(3)
         (0.423, 1)
     """
-    _same_shape("normals", prediction, target)
+    same_shape("normals", prediction, target)
     valid = (target != 0).any(dim=1)
-    normals = _single(prediction)
+    normals = single(prediction)
     # Sums of squares: ten times faster here than a norm across a dimension with strides.
     length = normals.square().sum(dim=1).clamp(min=SHORTEST**2).sqrt()
     cosine = (normals * target).sum(dim=1) / length
     return (1 - cosine).where(valid, 0.0).sum(), valid.sum()
-
-
-def edges_loss(prediction: Tensor, target: Tensor) -> SumAndCount:
-    r"""Return the class-balanced binary cross-entropy summed over the labelled pixels, and their number.
-
-    .. math::
-        \text{total} = -\sum_{p : y_p \ge 0} \beta \, y_p \ln \sigma(x_p) + (1 - \beta) (1 - y_p) \ln(1 - \sigma(x_p))
-
-    - :math:`\beta = 0.95` is the weight of an edge. The paper prints 1 instead of :math:`1 - \beta`, which would make
-      an edge count less than a pixel without one, against its own words; the form here is the usual one.
-
-    Args:
-        prediction: logits x, `batch x 1 x height x width`.
-        target: 1 where there is an edge, 0 where there is none, of the same shape; negative ones are left out.
-
-    Example:
-        >>> total, count = edges_loss(torch.zeros(1, 1, 1, 3), torch.tensor([[[[1.0, 0.0, -1.0]]]]))
-        >>> round(total.item(), 4), count.item()  # 0.95 ln 2 + 0.05 ln 2
-        (0.6931, 2)
-    """
-    _same_shape("edges", prediction, target)
-    logits = _single(prediction)
-    weighed = torch.where(target > 0, BETA * softplus(-logits), (1 - BETA) * softplus(logits))
-    valid = target >= 0
-    return weighed.where(valid, 0.0).sum(), valid.sum()
 
 
 LOSSES: dict[str, Callable[[Tensor, Tensor], SumAndCount]] = {
@@ -108,6 +84,8 @@ LOSSES: dict[str, Callable[[Tensor, Tensor], SumAndCount]] = {
     "depth": depth_loss,
     "normals": normals_loss,
     "edges": edges_loss,
+    "parts": segmentation_loss,
+    "saliency": saliency_loss,
 }
 
 
@@ -118,6 +96,8 @@ def dense_losses(predictions: Mapping[str, Tensor], targets: Mapping[str, Tensor
     - ``depth``: absolute error, :func:`depth_loss`.
     - ``normals``: one minus cosine, :func:`normals_loss`.
     - ``edges``: class-balanced binary cross-entropy, :func:`edges_loss`.
+    - ``parts``: cross-entropy of the parts of people, :func:`segmentation_loss`.
+    - ``saliency``: binary cross-entropy balanced in each image, :func:`saliency_loss`.
 
     A batch without labels of a task, or without the task at all, counts zero pixels; its head stays in the graph.
 
@@ -144,18 +124,5 @@ def dense_losses(predictions: Mapping[str, Tensor], targets: Mapping[str, Tensor
         if task in targets:
             total[task], count[task] = LOSSES[task](prediction, targets[task])
         else:
-            total[task], count[task] = 0 * _single(prediction).sum(), 0
+            total[task], count[task] = 0 * single(prediction).sum(), 0
     return TaskLosses(total=total, count=count)
-
-
-def _single(prediction: Tensor) -> Tensor:
-    """Return it in single precision at least: a sum over many pixels overflows half precision."""
-    return prediction.to(torch.promote_types(prediction.dtype, torch.float32))
-
-
-def _same_shape(task: str, prediction: Tensor, target: Tensor) -> None:
-    if prediction.shape != target.shape:
-        raise ValueError(
-            f"The prediction and the target of task `{task}` should have the same shape. "
-            f"Found {tuple(prediction.shape)} and {tuple(target.shape)}."
-        )

@@ -46,7 +46,7 @@ class Settings:
     tasks: tuple[str, ...] = ()
     root: str | None = None
     rescale: Mapping[str, float] = field(default_factory=dict)
-    epochs: int = 12
+    epochs: int = 8
     batch: int = 8
     micro_batches: int = 1
     lr: float = 1e-3

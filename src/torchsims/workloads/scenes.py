@@ -29,7 +29,7 @@ class SceneWorkload(DenseWorkload):
     """
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "default": {"epochs": 12, "batch": 8, "lr": 1e-3},
+        "default": {"epochs": 8, "batch": 8, "lr": 1e-3},
         "small": {"epochs": 6, "batch": 8, "lr": 1e-3},
     }
 

@@ -1,0 +1,127 @@
+"""Reads one file and says which one when it is not what it should be."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from torchsims._extras import needs
+
+Array = npt.NDArray[Any]
+T = TypeVar("T")
+
+ROUNDING = 1e-3  # of colours, which someone has resized before
+LONGEST = 1.5  # of a normal; one of length 1 that was rounded is never longer, colours from 0 to 255 are
+SHORTEST = 0.5  # of a normal; below it, a vector means that there is none
+
+
+def read_npy(path: Path) -> Array:
+    """Return the array in a file of numpy."""
+
+    def load(file: Path) -> Array:
+        array: Array = np.load(file, allow_pickle=False)
+        return array
+
+    return _read(path, "an array of numpy", load)
+
+
+def read_pixels(path: Path) -> Array:
+    """Return the pixels of a PNG or JPEG: `height x width`, with a third dimension if a pixel has several values."""
+    with needs("vision"):
+        from PIL import Image
+
+    def load(file: Path) -> Array:
+        with Image.open(file) as image:
+            return np.asarray(image)
+
+    return _read(path, "an image", load)
+
+
+def read_mat(path: Path) -> dict[str, Any]:
+    """Return the variables in a file of Matlab, structures as dictionaries."""
+    with needs("vision"):
+        from scipy.io import loadmat
+
+    def load(file: Path) -> dict[str, Any]:
+        variables: dict[str, Any] = loadmat(str(file), simplify_cells=True)
+        return variables
+
+    return _read(path, "a file of Matlab", load)
+
+
+def _read(path: Path, kind: str, load: Callable[[Path], T]) -> T:
+    if not path.is_file():
+        raise FileNotFoundError(f"File `{path}` should be there while the data set is in use. Found no such file.")
+    try:
+        return load(path)
+    except Exception as error:  # broken files raise whatever their decoder stumbles over
+        reason = str(error).rstrip(".") or type(error).__name__
+        raise ValueError(f"File `{path}` should be {kind}. Found one that cannot be read: {reason}.") from error
+
+
+def as_image(array: Array, path: Path) -> Tensor:
+    """Return colours from 0 to 1, `3 x height x width`."""
+    if array.ndim == 2:  # grey
+        array = np.stack([array] * 3, axis=-1)
+    if array.ndim != 3 or array.shape[2] != 3:
+        raise ValueError(f"File `{path}` should hold height x width x 3 colours. Found the shape {array.shape}.")
+    image = torch.from_numpy(array.astype(np.float32)).movedim(2, 0).contiguous()
+    if array.dtype == np.uint8:
+        return image / 255
+    if not (image.min() >= -ROUNDING and image.max() <= 1 + ROUNDING):  # also if one is not a number
+        raise ValueError(
+            f"File `{path}` should hold colours from 0 to 1. Found {image.min().item():g} to {image.max().item():g}."
+        )
+    return image.clamp(0.0, 1.0)
+
+
+def as_classes(array: Array, path: Path, classes: int, void: int | None = None) -> Tensor:
+    """Return labels from 0 up, or -1 where there is none, `height x width`; ``void`` means none, too."""
+    labels = array[..., 0] if array.ndim == 3 and array.shape[2] == 1 else array
+    if labels.ndim != 2:
+        raise ValueError(f"File `{path}` should hold one label a pixel. Found the shape {array.shape}.")
+    if labels.dtype.kind == "f" and not np.array_equal(labels, np.floor(labels)):
+        raise ValueError(f"File `{path}` should hold whole numbers. Found {labels[labels != np.floor(labels)][0]:g}.")
+    whole = torch.from_numpy(labels.astype(np.int64))
+    if void is not None:
+        whole = whole.where(whole != void, -1)
+    if whole.max() >= classes:
+        raise ValueError(f"File `{path}` should hold labels below {classes}. Found {int(whole.max())}.")
+    return whole.clamp(min=-1)
+
+
+def as_depth(array: Array, path: Path) -> Tensor:
+    """Return depths, `1 x height x width`, 0 where there is none."""
+    depth = array[..., 0] if array.ndim == 3 and array.shape[2] == 1 else array
+    if depth.ndim != 2:
+        raise ValueError(f"File `{path}` should hold one depth a pixel. Found the shape {array.shape}.")
+    return _finite(torch.from_numpy(depth.astype(np.float32)), path).clamp(min=0).unsqueeze(0)
+
+
+def as_normals(array: Array, path: Path) -> Tensor:
+    """Return unit vectors, `3 x height x width`, zero where there is none."""
+    if array.ndim != 3 or array.shape[2] != 3:
+        raise ValueError(f"File `{path}` should hold height x width x 3 numbers. Found the shape {array.shape}.")
+    normals = _finite(torch.from_numpy(array.astype(np.float32)), path).movedim(2, 0)
+    length = normals.norm(dim=0)
+    if length.max() > LONGEST:
+        raise ValueError(f"File `{path}` should hold vectors of length 1 or 0. Found {length.max().item():g}.")
+    return unit_normals(normals)
+
+
+def unit_normals(normals: Tensor) -> Tensor:
+    """Return vectors at length one, or zero where they are far from it, `3 x height x width`."""
+    length: Tensor = normals.norm(dim=0)
+    known = (length >= SHORTEST) & (length <= LONGEST)
+    return (normals / length.clamp(min=SHORTEST)).where(known, 0.0)
+
+
+def _finite(values: Tensor, path: Path) -> Tensor:
+    if not values.isfinite().all():
+        found = values[~values.isfinite()][0].item()
+        raise ValueError(f"File `{path}` should hold finite numbers. Found {found}.")
+    return values

@@ -1,0 +1,176 @@
+"""A data set in a folder: what the readers of NYUv2, Cityscapes and PASCAL-Context share."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from torchsims.data._views import random_view, whole_view
+
+SHOWN = 3  # so many missing files are named
+
+
+class DenseFolder(Dataset[dict[str, Tensor]], ABC):
+    """Images and their labels in a folder, read when they are asked for.
+
+    Attributes:
+        NAME: what the data set is called.
+        CHANNELS: how many channels a prediction of each task has.
+        SPLITS: the parts of the data set.
+        DEPTH_POWER: -1 if ``depth`` is one, 1 if it is the inverse of one.
+    """
+
+    NAME: ClassVar[str]
+    CHANNELS: ClassVar[Mapping[str, int]]
+    SPLITS: ClassVar[tuple[str, ...]] = ("train", "val")
+    DEPTH_POWER: ClassVar[int] = -1
+
+    def __init__(
+        self,
+        root: str | PathLike[str],
+        split: str,
+        tasks: Sequence[str] | None,
+        augment: bool,
+        seed: int,
+        resolution: tuple[int, int] | None,
+    ) -> None:
+        if not seed >= 0:
+            raise ValueError(f"Parameter `seed` should not be negative. Found `seed = {seed}`.")
+        if resolution is not None and (len(resolution) != 2 or not min(resolution) >= 2):
+            raise ValueError(f"Parameter `resolution` should be two numbers from 2 up. Found {resolution!r}.")
+        self.root = Path(root)
+        self.split = split
+        self.tasks = self._tasks(tasks)
+        self.augment = augment
+        self.seed = seed
+        self.epoch = 0
+        missing = self.missing(root, split, self.tasks)
+        if missing:
+            raise FileNotFoundError(
+                f"Folder `{root}` should hold the split `{split}` of {self.NAME} with the tasks "
+                f"{', '.join(self.tasks)}. Missing: {'; '.join(missing)}."
+            )
+        self.names = self._names()
+        self._resizes = resolution is not None
+        height, width = self._size(self._image(self.names[0])) if resolution is None else resolution
+        self.resolution = (height, width)
+
+    @classmethod
+    def missing(cls, root: str | PathLike[str], split: str = "train", tasks: Sequence[str] | None = None) -> list[str]:
+        """Return what a folder lacks to be this data set, one entry a folder of files; empty if it lacks nothing.
+
+        Args:
+            root: the folder.
+            split: which part of the data set.
+            tasks: the tasks whose labels should be there; all if left out.
+        """
+        if split not in cls.SPLITS:
+            raise ValueError(f"Parameter `split` should be one of {', '.join(cls.SPLITS)}. Found `split = {split!r}`.")
+        if not Path(root).is_dir():
+            return [f"`{root}` (no such folder)"]
+        return list(cls._missing(Path(root), split, cls._tasks(tasks)))
+
+    @property
+    def channels(self) -> dict[str, int]:
+        """How many channels a prediction of each task of this data set has."""
+        return {task: self.CHANNELS[task] for task in self.tasks}
+
+    def set_epoch(self, epoch: int) -> None:
+        """Say which epoch comes, before iterating over a loader.
+
+        The view of an image is drawn from (seed, epoch, index) and nothing else, so a run that was resumed sees what an
+        uninterrupted one would have seen. Workers of a ``DataLoader`` take the epoch with them when they start, which
+        is once an epoch unless ``persistent_workers`` is set; those would stay in their first epoch.
+        """
+        if not epoch >= 0:
+            raise ValueError(f"Parameter `epoch` should not be negative. Found `epoch = {epoch}`.")
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"The index of an image should be below {len(self)}. Found {index}.")
+        index = int(index) % len(self)
+        item = self._read(self.names[index])
+        shape = self._size(item["image"])
+        if shape != self.resolution and not self._resizes:
+            raise ValueError(
+                f"Image `{self.names[index]}` of `{self.root}` should be {_by(self.resolution)} as the first one, "
+                f"unless `resolution` is given. Found {_by(shape)}."
+            )
+        view = whole_view(shape, self.resolution)
+        if self.augment:
+            view = random_view(shape, self.resolution, np.random.default_rng((self.seed, self.epoch, index)))
+        return {name: view.show(name, value, self.DEPTH_POWER) for name, value in item.items()}
+
+    def _read(self, name: str) -> dict[str, Tensor]:
+        """Return the whole image and its labels."""
+        item = {"image": self._image(name)}
+        for task in self.tasks:
+            item[task] = self._label(name, task, self._size(item["image"]))
+            if self._size(item[task]) != self._size(item["image"]):
+                raise ValueError(
+                    f"The label `{task}` and the image of `{name}` in `{self.root}` should be of the same size. "
+                    f"Found {_by(self._size(item[task]))} and {_by(self._size(item['image']))}."
+                )
+        return item
+
+    @staticmethod
+    def _size(value: Tensor) -> tuple[int, int]:
+        return value.shape[-2], value.shape[-1]
+
+    @classmethod
+    def _tasks(cls, tasks: Sequence[str] | None) -> tuple[str, ...]:
+        if tasks is None:
+            return tuple(cls.CHANNELS)
+        if isinstance(tasks, str) or not tasks or not set(tasks) <= set(cls.CHANNELS):
+            known = ", ".join(cls.CHANNELS)
+            raise ValueError(f"Parameter `tasks` should be a sequence out of {known}. Found {tasks!r}.")
+        return tuple(tasks)
+
+    @classmethod
+    @abstractmethod
+    def _missing(cls, root: Path, split: str, tasks: Sequence[str]) -> Iterable[str]:
+        """Yield what is missing."""
+
+    @abstractmethod
+    def _names(self) -> list[str]:
+        """Return the names of all images, in order."""
+
+    @abstractmethod
+    def _image(self, name: str) -> Tensor:
+        """Read an image."""
+
+    @abstractmethod
+    def _label(self, name: str, task: str, size: tuple[int, int]) -> Tensor:
+        """Read a label of an image of this size."""
+
+
+def lacking(folder: Path, shown: str, wanted: Iterable[str]) -> Iterable[str]:
+    """Yield one entry if a folder does not hold all files that it should.
+
+    Args:
+        folder: where they should be.
+        shown: how to call the folder.
+        wanted: the names of the files.
+    """
+    if not folder.is_dir():
+        yield f"`{shown}` (no such folder)"
+        return
+    names = list(wanted)
+    present = {path.name for path in folder.iterdir()}
+    missing = [name for name in names if name not in present]
+    if missing:
+        dots = ", ..." if len(missing) > SHOWN else ""
+        yield f"`{shown}` ({len(missing)} of {len(names)} files: {', '.join(missing[:SHOWN])}{dots})"
+
+
+def _by(size: tuple[int, ...]) -> str:
+    return " x ".join(str(side) for side in size)

@@ -1,0 +1,116 @@
+from collections.abc import Mapping
+from os import PathLike
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import interpolate
+
+from torchsims._extras import needs
+from torchsims.models._blocks import resize
+from torchsims.models._dense import check_channels
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, as Sam2 was trained
+STRIDE = 32  # of the deepest level; windows of the trunk need it, too
+EMBEDDING_STRIDE = 16  # of the level that the decoders attend to
+
+
+@final
+class SAM2MTL(nn.Module):
+    r"""The paper's model: a frozen SAM2.1 image encoder with one shared LoRA, and a neck and a mask decoder a task.
+
+    .. math::
+        W x + s \, B A \, \mathrm{dropout}(x), \qquad A \in \mathbb{R}^{r \times k}, B \in \mathbb{R}^{d \times r}
+
+    - :math:`W` is the fused QKV projection of a block; :math:`r` is ``rank`` and :math:`s` is ``scaling``.
+      :math:`B` starts at zero, and :math:`A` as peft draws it; the authors' script draws N(0, 1).
+
+    The trunk runs once for all tasks. Each output channel is one learned dense prompt, added to the embedding of the
+    image at stride 16; mask token 0 is decoded at stride 4 and brought to the size of the image. Each task has
+    high-resolution features of its own neck; the authors' script takes those of the first task for all. Trained are
+    LoRA, necks, prompts and decoders, but not the heads that score masks and the three other masks of a decoder: no
+    loss reads them, so they are frozen. Needs the extra ``[vision]``.
+
+    Args:
+        channels: how many channels the prediction of every task has, by name.
+        encoder: a folder or hub id of a full Sam2 checkpoint; or a ``transformers.Sam2Config``, for random weights.
+        rank: the rank of the adapters.
+        scaling: what multiplies them.
+        dropout: the share of an adapter's inputs that training drops.
+        size: height and width at which the trunk sees an image, multiples of 32; a number means both.
+        checkpointing: whether blocks of the trunk compute their activations again instead of keeping them. The numbers
+            stay the same, dropout included.
+        norms: whether the LayerNorms of the trunk are trained as well.
+
+    Example:
+        >>> from torchsims.models import SAM2MTL, sam2_config
+        >>> model = SAM2MTL({"seg": 13, "depth": 1}, sam2_config("toy"), rank=4, size=64)
+        >>> {task: tuple(out.shape) for task, out in model(torch.rand(2, 3, 48, 64)).items()}
+        {'seg': (2, 13, 48, 64), 'depth': (2, 1, 48, 64)}
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(
+        self,
+        channels: Mapping[str, int],
+        encoder: str | PathLike[str] | Any = "facebook/sam2.1-hiera-large",
+        rank: int = 32,
+        scaling: float = 0.5,
+        dropout: float = 0.1,
+        size: int | tuple[int, int] = 1024,
+        checkpointing: bool = False,
+        norms: bool = False,
+    ) -> None:
+        super().__init__()
+        check_channels(channels)
+        self.size = _check(rank, scaling, dropout, size)
+        with needs("vision"):
+            from torchsims.models import _sam2_parts as parts
+        source = parts.make_source(encoder)
+        self.trunk = source.vision_encoder.backbone
+        parts.add_lora(self.trunk, rank, scaling, dropout, norms)
+        if checkpointing:
+            parts.add_checkpointing(self.trunk)
+        self.position = source.shared_image_embedding
+        self.heads = nn.ModuleDict({task: parts.TaskHead(source, number) for task, number in channels.items()})
+        self.register_buffer("mean", torch.tensor(MEAN).view(3, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(STD).view(3, 1, 1), persistent=False)
+
+    def forward(self, image: Tensor) -> dict[str, Tensor]:
+        """Return a prediction a task, `batch x channels x height x width`.
+
+        Args:
+            image: colours from 0 to 1, `batch x 3 x height x width`, of any height and width.
+        """
+        pixels = image
+        if image.shape[-2:] != self.size:
+            pixels = interpolate(image, self.size, mode="bilinear", align_corners=False, antialias=True)
+        levels = self.trunk((pixels - self.mean) / self.std).intermediate_hidden_states
+        position = self._positions(pixels)
+        return {task: resize(head(levels, position), image.shape[-2:]) for task, head in self.heads.items()}
+
+    def _positions(self, pixels: Tensor) -> Tensor:
+        """Return the encoding of the middle of every place of the embedding, `1 x width x height/16 x width/16`."""
+        y, x = (
+            (torch.arange(side // EMBEDDING_STRIDE, device=pixels.device) + 0.5) / (side // EMBEDDING_STRIDE)
+            for side in self.size
+        )
+        places = torch.stack(torch.meshgrid(x, y, indexing="xy"), dim=-1).to(pixels.dtype)
+        encoded: Tensor = self.position(places)
+        return encoded.movedim(-1, 0).unsqueeze(0)
+
+
+def _check(rank: int, scaling: float, dropout: float, size: int | tuple[int, int]) -> tuple[int, int]:
+    """Return height and width; raise if an option is out of range."""
+    if not rank >= 1:
+        raise ValueError(f"Parameter `rank` should be positive. Found `rank = {rank}`.")
+    if not scaling > 0:
+        raise ValueError(f"Parameter `scaling` should be positive. Found `scaling = {scaling}`.")
+    if not 0 <= dropout < 1:
+        raise ValueError(f"Parameter `dropout` should be from 0 up and below 1. Found `dropout = {dropout}`.")
+    both = (size, size) if isinstance(size, int) else tuple(size)
+    if len(both) != 2 or any(side < STRIDE or side % STRIDE for side in both):
+        raise ValueError(f"Parameter `size` should be one or two multiples of {STRIDE}. Found `size = {size}`.")
+    return both[0], both[1]
