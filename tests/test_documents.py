@@ -7,10 +7,11 @@ import pytest
 
 import torchsims
 import torchsims.data.scenes
-from torchsims import data, merit, metrics, models, normalizers, problems, scalarizations, transforms
+from torchsims import aggregations, data, merit, metrics, models, normalizers, problems, scalarizations, transforms
 
 ROOT = Path(__file__).parent.parent
-MODULES = [torchsims, merit, normalizers, problems, scalarizations, transforms, data, data.scenes, metrics, models]
+MODULES = [torchsims, merit, normalizers, problems, scalarizations, aggregations, transforms]
+MODULES += [data, data.scenes, metrics, models]
 
 
 def test_the_readme_runs_from_top_to_bottom() -> None:
@@ -45,6 +46,8 @@ def test_every_method_and_function_has_a_runnable_example(module: object) -> Non
         "ObjectiveReport",
         "Stepper",
         "Scalarization",
+        "Aggregation",
+        "WeightedAggregation",
         "Normalizer",
         "Transform",
         "Problem",

@@ -17,7 +17,8 @@ ALLOWED: dict[str, set[str]] = {
     "losses": set(),
     "normalizers": {"_statistics"},
     "scalarizations": {"_statistics", "merit", "transforms"},
-    "steppers": {"_statistics", "merit", "transforms", "losses", "normalizers", "scalarizations"},
+    "aggregations": {"_statistics", "transforms"},
+    "steppers": {"_statistics", "merit", "transforms", "losses", "normalizers", "scalarizations", "aggregations"},
     "problems": set(),
     "data": set(),
     "metrics": set(),
@@ -27,8 +28,9 @@ ALLOWED: dict[str, set[str]] = {
     "cli": {"experiments", "reporting"},
 }
 CORE = {"torch", "numpy"}
-# What a room may import beside the core: the extra `experiments`.
+# What a room may import beside the core: the extras `gradient` and `experiments`.
 EXTRAS: dict[str, set[str]] = {
+    "aggregations": {"torchjd"},
     "metrics": {"torchmetrics"},
     "reporting": {"matplotlib", "rich"},
     "experiments": {"matplotlib"},
@@ -71,8 +73,8 @@ def test_one_file_imports_torch_distributed() -> None:
 
 def test_importing_the_package_loads_no_optional_dependency() -> None:
     optional = ["torchjd", "transformers", "peft", "torchmetrics", "sklearn", "matplotlib", "rich", "typer", "scipy"]
-    code = (
-        f"import sys, torchsims, torchsims.data, torchsims.models; print([m for m in {optional} if m in sys.modules])"
-    )
+    optional += ["cvxpy", "ecos", "quadprog"]
+    modules = "torchsims, torchsims.aggregations, torchsims.steppers, torchsims.data, torchsims.models"
+    code = f"import sys, {modules}; print([m for m in {optional} if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"

@@ -38,7 +38,7 @@ class DBMTL(Aggregation):
     def __init__(self, beta: float = 0.9) -> None:
         super().__init__()
         if not 0 <= beta < 1:
-            raise ValueError(f"Parameter `beta` should be between 0 and 1. Found `beta = {beta}`.")
+            raise ValueError(f"Parameter `beta` should be at least 0 and below 1. Found `beta = {beta}`.")
         self.beta = beta
         self._remember("average")
 

@@ -66,6 +66,9 @@ class NashMTL(WeightedAggregation):
         return self._clipped(alpha[known], root).to(gramian)
 
     def _solve(self, start: Tensor, root: Tensor) -> Tensor:
+        if len(root) == 1:  # the equation is then solved by hand; the solver refuses it
+            norm = root.abs()[0]
+            return (1 / norm).where(norm > 0, start)
         solver = self._solver(len(root))
         solver.prvs_alpha = start.numpy()
         with warnings.catch_warnings():
