@@ -47,6 +47,11 @@ class Case:
     tags: frozenset[str] = field(default_factory=frozenset)
 
     @property
+    def tolerance(self) -> float:
+        """How far directions may differ: the solver of Nash-MTL makes up to 1e-8 of a rounding error."""
+        return 1e-7 if self.method == "NashMTL" else 1e-10
+
+    @property
     def name(self) -> str:
         return self.method + self.option
 

@@ -13,7 +13,7 @@ import torchjd.aggregation as jd
 from torch import Tensor, nn
 from torch.optim import SGD, Adam
 
-from aggregation_cases import CASES, METHODS, Case, every_case
+from aggregation_cases import CASES, METHODS, Case, direct, every_case
 from torchsims import Aggregated, aggregations
 from torchsims.aggregations import (
     DBMTL,
@@ -61,16 +61,15 @@ def test_a_method_works_on_a_matrix_without_any_stepper(case: Case) -> None:
         if case.method in ("DBMTL", "GradNorm") and seed:
             break  # their later steps belong to a run
         now = losses(seed) if case.method != "DBMTL" else torch.ones(3, dtype=torch.float64)
-        # The solver of Nash-MTL stops at 1e-8 and can make that much of a rounding error in the Gramian.
-        tolerance = 1e-7 if case.method == "NashMTL" else 1e-10
-        torch.testing.assert_close(method(matrix(seed=seed), now), twin(matrix(seed=seed), now), rtol=0, atol=tolerance)
+        direction, expected = method(matrix(seed=seed), now), twin(matrix(seed=seed), now)
+        torch.testing.assert_close(direction, expected, rtol=0, atol=case.tolerance)
 
 
 @pytest.mark.parametrize("case", DETERMINISTIC, ids=lambda case: case.name)
 def test_the_order_of_the_tasks_makes_no_difference(case: Case) -> None:
     order = [2, 0, 1]
     one, two = case.make()(matrix(), losses()), case.make()(matrix()[order], losses()[order])
-    torch.testing.assert_close(one, two, rtol=0, atol=1e-7 if case.method == "NashMTL" else 1e-10)
+    torch.testing.assert_close(one, two, rtol=0, atol=case.tolerance)
 
 
 @every_case
@@ -218,6 +217,17 @@ def test_nash_solves_its_equation() -> None:
     assert NashMTL(max_norm=0.3)(rows).norm() <= 0.3 + 1e-12
 
 
+def test_nash_is_no_more_exact_than_its_solver() -> None:
+    """Why its tolerance is not 1e-10: TorchJD itself differs by more when only the order of the columns changes."""
+    distances = []
+    for seed in range(3):
+        rows = matrix(seed=seed)
+        order = torch.randperm(rows.shape[1], generator=torch.Generator().manual_seed(seed))
+        one, two = (direct(lambda: jd.NashMTL(n_tasks=3))()(each, losses()) for each in (rows, rows[:, order]))
+        distances.append((one[order] - two).abs().max().item())
+    assert 1e-10 < max(distances) < 1e-7
+
+
 def test_nash_of_one_task_is_its_unit_vector() -> None:
     torch.testing.assert_close(NashMTL()(torch.tensor([[3.0, 4.0]])), torch.tensor([0.6, 0.8]))
     assert not NashMTL()(torch.zeros(1, 2)).any()
@@ -313,9 +323,7 @@ def test_an_object_of_torchjd_that_keeps_buffers_can_be_saved() -> None:
     other = from_torchjd(jd.GradVac(), seed=1)
     other.load_state_dict(state)
     assert state.keys() == other.state_dict().keys()
-    with pytest.raises(
-        ValueError, match=r"The state should be one of `MGDAWeighting`. Found one of `GradVacWeighting`"
-    ):
+    with pytest.raises(ValueError, match=r"should be one of `MGDAWeighting`. Found one of `GradVacWeighting`"):
         from_torchjd(jd.MGDA()).load_state_dict(state)
 
 

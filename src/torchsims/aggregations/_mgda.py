@@ -16,9 +16,9 @@ class MGDA(WeightedAggregation):
         d = \sum_i \alpha_i \frac{g_i}{n_i}, \qquad
         \alpha = \arg\min_{\alpha \in \Delta} \Big\lVert \sum_i \alpha_i \frac{g_i}{n_i} \Big\rVert^2
 
-    - :math:`n_i` (``normalize``): 1, :math:`L_i`, :math:`\lVert g_i \rVert` or :math:`L_i \lVert g_i \rVert`. The second
-      and the third make the direction independent of the units of the losses; the last, the authors' ``loss+``,
-      divides by them twice. A gradient of zero is divided by 1.
+    - :math:`n_i` (``normalize``): 1, :math:`L_i`, :math:`\lVert g_i \rVert` or :math:`L_i \lVert g_i \rVert`. The
+      second and the third make the direction independent of the units of the losses; the last, the authors'
+      ``loss+``, divides by them twice. A gradient of zero is divided by 1.
     - :math:`\alpha`: by TorchJD's Frank-Wolfe iterations.
 
     At the minimum :math:`g_i^\top d \ge n_i \lVert d \rVert^2` for every task: all descend. So that this holds with

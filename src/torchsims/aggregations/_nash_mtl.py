@@ -20,6 +20,9 @@ class NashMTL(WeightedAggregation):
     - ``max_norm``: the longest :math:`d`; 0 for no limit.
     - ``update_every``: in how many steps :math:`\alpha` is found anew once.
 
+    The solver stops at 1e-8 and can make as much of a rounding error in the Gramian: that is how far the results of one
+    process and of several can differ.
+
     The length of :math:`d` does not depend on that of the gradients, so a step is as long at the end of a training as
     at its start. A task without labels keeps its :math:`\alpha`.
 
