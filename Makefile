@@ -1,6 +1,6 @@
 # make run    set everything up and run the demonstration
 # make test   set everything up and run lint, type checks and tests
-# make bench  set everything up and measure; writes bench/RESULTS.md
+# make bench  set everything up and measure; writes bench/RESULTS.md and bench/AGGREGATED.md
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -24,6 +24,7 @@ test: $(VENV)/.installed
 
 bench: $(VENV)/.installed
 	$(BIN)/python bench/steps.py
+	$(BIN)/python bench/aggregated.py
 
 clean:
 	rm -rf $(VENV) build dist
