@@ -59,7 +59,7 @@ class Aggregated(Stepper[Report]):
         shared: names of modules or parameters, if not all that tasks share, or ``"representation"``.
         features: the module that returns the representation, or its name.
         chunk: how many tasks are back-propagated at once, in a batched pass: more are faster for small models on an
-            accelerator and need as many times the memory. One after the other is fastest on a processor.
+            accelerator and need as many times the memory. On a processor one after the other is mostly faster.
         normalize: divides the losses by a running estimate of their size first.
         lower_bounds: a bound by task for losses that can go below zero; their distance to it is what counts.
         process_group: the ranks that share a batch; those of the wrapper, or else all of them, by default.
