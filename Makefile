@@ -1,6 +1,6 @@
 # make run    set everything up, train five methods with and without a rescaled loss, and write a page about it
 # make test   set everything up and run lint, type checks and tests
-# make bench  set everything up and measure; writes bench/RESULTS.md
+# make bench  set everything up and measure; writes bench/RESULTS.md and bench/AGGREGATED.md
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch -e '.[dev,experiments,vision]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch -e '.[dev,experiments,gradient,vision]'
 	touch $@
 
 run: $(VENV)/.installed
@@ -27,6 +27,7 @@ test: $(VENV)/.installed
 
 bench: $(VENV)/.installed
 	$(BIN)/python bench/steps.py
+	$(BIN)/python bench/aggregated.py
 
 clean:
 	rm -rf $(VENV) build dist

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD
 
-from torchsims import SIMS, Scalarized, TaskLosses, scalarizations
+from torchsims import SIMS, Aggregated, Scalarized, TaskLosses, aggregations, scalarizations
+from torchsims.aggregations import Aggregation
 from torchsims.scalarizations import Scalarization
 
 TASKS = ("a", "b", "c")
@@ -116,3 +117,21 @@ def make_scalarizations(dtype: torch.dtype = torch.float64) -> dict[str, Callabl
 def make_scalarized(model: nn.Module, name: str, **options: Any) -> Scalarized:
     dtype = next(model.parameters()).dtype
     return Scalarized(model, make_scalarizations(dtype)[name](), **{"outer": sgd(0.02), **options})
+
+
+def make_aggregations(
+    tasks: Sequence[str] = TASKS, dtype: torch.dtype = torch.float64
+) -> dict[str, Callable[[], Aggregation]]:
+    """Return how to make every gradient-level method."""
+    special: dict[str, Callable[[], Aggregation]] = {"GradNorm": partial(aggregations.GradNorm, tasks, dtype=dtype)}
+    names = [name for name in aggregations.__all__ if isinstance(getattr(aggregations, name), type)]
+    return {
+        name: special.get(name, getattr(aggregations, name))
+        for name in names
+        if name not in ("Aggregation", "WeightedAggregation")
+    }
+
+
+def make_aggregated(model: nn.Module, name: str, tasks: Sequence[str] = TASKS, **options: Any) -> Aggregated:
+    dtype = next(model.parameters()).dtype
+    return Aggregated(model, make_aggregations(tasks, dtype)[name](), **{"outer": sgd(0.02), **options})

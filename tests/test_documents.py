@@ -11,6 +11,7 @@ import torchsims.data.nyuv2
 import torchsims.data.pascal
 import torchsims.data.scenes
 from torchsims import (
+    aggregations,
     data,
     merit,
     methods,
@@ -32,6 +33,7 @@ MODULES = [
     normalizers,
     problems,
     scalarizations,
+    aggregations,
     transforms,
     data,
     data.scenes,
@@ -79,6 +81,8 @@ def test_every_method_and_function_has_a_runnable_example(module: object) -> Non
         "ObjectiveReport",
         "Stepper",
         "Scalarization",
+        "Aggregation",
+        "WeightedAggregation",
         "Normalizer",
         "Transform",
         "Problem",

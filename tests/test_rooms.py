@@ -19,17 +19,19 @@ ALLOWED: dict[str, set[str]] = {
     "losses": set(),
     "normalizers": {"_statistics"},
     "scalarizations": {"_statistics", "merit", "transforms"},
-    "steppers": {"_statistics", "merit", "transforms", "losses", "normalizers", "scalarizations"},
+    "aggregations": {"_statistics", "transforms"},
+    "steppers": {"_statistics", "merit", "transforms", "losses", "normalizers", "scalarizations", "aggregations"},
     "problems": set(),
     "data": {"_extras"},
     "metrics": set(),
     "models": {"_extras", "losses"},
-    "methods": {"_specs", "transforms", "normalizers", "scalarizations", "steppers"},
+    "methods": {"_specs", "transforms", "normalizers", "scalarizations", "aggregations", "steppers"},
     "workloads": {"_specs", "losses", "data", "models", "metrics"},
     "training": {"_specs", "losses", "steppers", "methods", "workloads"},
     "reporting": set(),
     "experiments": {
         "_specs",
+        "methods",
         "merit",
         "transforms",
         "scalarizations",
@@ -39,11 +41,12 @@ ALLOWED: dict[str, set[str]] = {
         "reporting",
         "training",
     },
-    "cli": {"methods", "workloads", "training", "experiments", "reporting"},
+    "cli": {"_specs", "methods", "workloads", "training", "experiments", "reporting"},
 }
 CORE = {"torch", "numpy"}
-# What a room may import beside the core: the extras `experiments` and `vision`.
+# What a room may import beside the core: the extras `experiments`, `gradient` and `vision`.
 EXTRAS: dict[str, set[str]] = {
+    "aggregations": {"torchjd"},
     "data": {"PIL", "h5py", "scipy"},
     "models": {"peft", "safetensors", "transformers"},
     "metrics": {"torchmetrics"},
@@ -87,10 +90,9 @@ def test_one_file_imports_torch_distributed() -> None:
 
 
 def test_importing_the_package_loads_no_optional_dependency() -> None:
-    optional = ["torchjd", "torchmetrics", "sklearn", "matplotlib", "rich", "typer"]
+    optional = ["torchjd", "torchmetrics", "sklearn", "matplotlib", "rich", "typer", "cvxpy", "ecos", "quadprog"]
     optional += ["transformers", "peft", "safetensors", "PIL", "h5py", "scipy"]
-    code = (
-        f"import sys, torchsims, torchsims.data, torchsims.models; print([m for m in {optional} if m in sys.modules])"
-    )
+    modules = "torchsims, torchsims.aggregations, torchsims.steppers, torchsims.data, torchsims.models"
+    code = f"import sys, {modules}; print([m for m in {optional} if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"

@@ -7,21 +7,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what `__getattr__` does, for readers and type checkers
-    from torchsims import merit, normalizers, problems, scalarizations, transforms
+    from torchsims import aggregations, merit, normalizers, problems, scalarizations, transforms
     from torchsims.losses import TaskLosses
-    from torchsims.steppers import FOOPS, SIMS, MeritReport, ObjectiveReport, Report, Scalarized, Stepper
+    from torchsims.steppers import FOOPS, SIMS, Aggregated, MeritReport, ObjectiveReport, Report, Scalarized, Stepper
 
 __version__ = "0.1.0"
 
 __all__ = [
     "FOOPS",
     "SIMS",
+    "Aggregated",
     "MeritReport",
     "ObjectiveReport",
     "Report",
     "Scalarized",
     "Stepper",
     "TaskLosses",
+    "aggregations",
     "merit",
     "normalizers",
     "problems",
@@ -29,7 +31,7 @@ __all__ = [
     "transforms",
 ]
 
-_MODULES = ("merit", "normalizers", "problems", "scalarizations", "transforms")
+_MODULES = ("aggregations", "merit", "normalizers", "problems", "scalarizations", "transforms")
 _HOMES = {"TaskLosses": "torchsims.losses"}  # every other name lives in torchsims.steppers
 
 

@@ -92,6 +92,14 @@ class Reading:
     parts: tuple[Tensor, ...]
     aux: Any = None
 
+    def loss(self, task: int) -> Tensor:
+        """Return one task's total with a graph of its own.
+
+        Not the entry of the stacked totals: zero times an infinite slope of another task is not a number.
+        """
+        part = self.parts[task]
+        return (part[task] if part.ndim else part).to(self.total.dtype)
+
 
 def read(output: Any) -> Reading:
     """Return what a closure returned in canonical form.

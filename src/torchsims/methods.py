@@ -1,6 +1,7 @@
 """Every method by its name: what ``torchsims methods`` lists, and what trains when a command names one.
 
-The names come from :mod:`torchsims.scalarizations` and the steppers themselves; a new method needs no line here.
+The names come from :mod:`torchsims.scalarizations`, :mod:`torchsims.aggregations` and the steppers themselves; a new
+method needs no line here.
 
 Example:
     >>> from torch import nn
@@ -16,21 +17,23 @@ Example:
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from inspect import signature
+from inspect import isabstract, signature
 from typing import Any, final
 
 from torch import nn
 from torch.optim import Adam
 
-from torchsims import normalizers, scalarizations
+from torchsims import aggregations, normalizers, scalarizations
 from torchsims._specs import choose, convert, parameters, plain, split_spec
+from torchsims.aggregations import Aggregation
 from torchsims.normalizers import Normalizer
 from torchsims.scalarizations import Scalarization
-from torchsims.steppers import FOOPS, SIMS, OptimizerFactory, Scalarized, Stepper
+from torchsims.steppers import FOOPS, SIMS, Aggregated, OptimizerFactory, Scalarized, Stepper
 from torchsims.transforms import Asinh, Identity, Log, Power, Transform
 
-__all__ = ["Method", "names"]
+__all__ = ["Method", "catalogue", "names"]
 
+OWN = "own"  # the transformation that a method is made for
 RATIO = 2.0  # how many times faster the challenger moves than the model
 
 TRANSFORMS: dict[str, Callable[[], Transform]] = {
@@ -105,6 +108,26 @@ class _Scalarized(Family):
         return Scalarized(model, scalarization, outer=rate(1.0), normalize=normalizer)
 
 
+@final
+class _Aggregated(Family):
+    label = "gradient-level"
+    passes = "1 + m"
+
+    def __init__(self, aggregation: type[Aggregation]) -> None:
+        self._aggregation = aggregation
+        self.defaults = {**parameters(aggregation), "transform": OWN, "normalizer": "none"}
+
+    def build(self, model: nn.Module, tasks: Sequence[str], rate: Rates, options: dict[str, Any]) -> Stepper[Any]:
+        options = dict(options)
+        normalizer = _normalizer(options)
+        name = options.pop("transform", OWN)
+        transform = None if name == OWN else TRANSFORMS[choose("transform", name, TRANSFORMS)]()
+        if "tasks" in signature(self._aggregation).parameters:
+            options["tasks"] = list(tasks)
+        aggregation = self._aggregation(**options).to(next(model.parameters()).device)
+        return Aggregated(model, aggregation, outer=rate(1.0), transform=transform, normalize=normalizer)
+
+
 def _normalizer(options: dict[str, Any]) -> Normalizer | None:
     return NORMALIZERS[choose("normalizer", plain(options.pop("normalizer", "none")), NORMALIZERS)]()
 
@@ -112,12 +135,19 @@ def _normalizer(options: dict[str, Any]) -> Normalizer | None:
 def _families() -> Mapping[str, tuple[str, Family]]:
     """Return label and family of every method, by its plain name."""
     loss_level = [(name, getattr(scalarizations, name)) for name in scalarizations.__all__]
+    gradient_level = [(name, getattr(aggregations, name)) for name in aggregations.__all__]
     found: list[tuple[str, Family]] = [
         ("SIMS", _Merit(SIMS, transform=True)),
         ("FOOPS", _Merit(FOOPS, transform=False)),
-        *((name, _Scalarized(kind)) for name, kind in loss_level if kind is not Scalarization),
+        *((name, _Scalarized(kind)) for name, kind in loss_level if _final(kind)),
+        *((name, _Aggregated(kind)) for name, kind in gradient_level if _final(kind)),
     ]
     return {plain(label): (label, family) for label, family in found}
+
+
+def _final(kind: object) -> bool:
+    """Return whether something is a method, and not the base class of some or a function."""
+    return isinstance(kind, type) and not isabstract(kind)
 
 
 def names() -> tuple[str, ...]:
@@ -128,6 +158,26 @@ def names() -> tuple[str, ...]:
         ('sims', 'foops', 'dwa', 'ew')
     """
     return tuple(_families())
+
+
+def catalogue() -> list[dict[str, str]]:
+    """Return a row a method: its name, family, forward + backward passes of a step, and options with their defaults.
+
+    Methods are listed whether the packages that they need are there or not.
+
+    Example:
+        >>> catalogue()[0]["family"]
+        'merit function'
+    """
+    return [
+        {
+            "method": name,
+            "family": family.label,
+            "passes": family.passes,
+            "options": ", ".join(f"{key}={_short(value)}" for key, value in family.defaults.items()),
+        }
+        for name, (_, family) in _families().items()
+    ]
 
 
 @final

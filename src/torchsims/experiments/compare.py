@@ -15,8 +15,9 @@ from torchsims._specs import split_spec
 from torchsims.experiments._figures import run_figures
 from torchsims.experiments._grid import Cell, Grid, run_grid
 from torchsims.experiments._trained import read_run
+from torchsims.methods import Method
 from torchsims.metrics import delta_b
-from torchsims.reporting import Report, Run, ShowRows, delta_bars, paired_change, run_columns, runs_table, table
+from torchsims.reporting import Report, Row, Run, ShowRows, delta_bars, paired_change, run_columns, runs_table, table
 from torchsims.training import Settings
 
 __all__ = ["Comparison", "compare", "deltas", "find_runs", "grid_of", "report_of", "rescaled_pairs", "variant"]
@@ -91,12 +92,13 @@ def report_of(comparison: Comparison, runs: Sequence[Run], cells: Sequence[Cell]
         first["rescaled"] = paired_change(*both, r"$\Delta_b$")
         captions["rescaled"] = "The same with the losses as they are and with one of them multiplied."
     runs = sorted(runs, key=lambda run: [run.label for run in runs].index(run.label))
+    passes = {settings.label: Method(settings.method).passes for settings in comparison.runs}
     columns = run_columns(runs, {"Delta_b": True} if relative else {})
     return Report(
         title=comparison.title,
         command=comparison.command,
         settings=_common(comparison.runs),
-        rows=table(runs, {"Delta_b": relative} if relative else {}),
+        rows=[_with_passes(row, passes) for row in table(runs, {"Delta_b": relative} if relative else {})],
         details={"Runs": runs_table(runs)},
         figures={**first, **comparison.figures(runs), **figures},
         captions=captions,
@@ -108,6 +110,12 @@ def report_of(comparison: Comparison, runs: Sequence[Run], cells: Sequence[Cell]
             *(f"Failed: {failure}" for failure in failures),
         ],
     )
+
+
+def _with_passes(row: Row, passes: Mapping[str, str]) -> Row:
+    """Return a row with the forward + backward passes of a step beside the name of the method, where they are known."""
+    label = str(row["method"])
+    return {"method": label, **({"passes": passes[label]} if label in passes else {}), **row}
 
 
 def deltas(runs: Sequence[Run], baseline: str) -> dict[str, list[float]]:

@@ -3,7 +3,18 @@
 from torchsims.steppers._base import Stepper
 from torchsims.steppers._optimizers import OptimizerFactory
 from torchsims.steppers._reports import MeritReport, ObjectiveReport, Report
+from torchsims.steppers.aggregated import Aggregated
 from torchsims.steppers.scalarized import Scalarized
 from torchsims.steppers.sims import FOOPS, SIMS
 
-__all__ = ["FOOPS", "SIMS", "MeritReport", "ObjectiveReport", "OptimizerFactory", "Report", "Scalarized", "Stepper"]
+__all__ = [
+    "FOOPS",
+    "SIMS",
+    "Aggregated",
+    "MeritReport",
+    "ObjectiveReport",
+    "OptimizerFactory",
+    "Report",
+    "Scalarized",
+    "Stepper",
+]

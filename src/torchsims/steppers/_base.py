@@ -17,9 +17,9 @@ from torchsims.normalizers import Normalizer
 from torchsims.steppers._copies import Buffers, Noise, copied_state
 from torchsims.steppers._distributed import Ranks
 from torchsims.steppers._gradients import clip
-from torchsims.steppers._passes import Batch, Pass, Tasks
+from torchsims.steppers._passes import Batch, Tasks
 from torchsims.steppers._reports import Report
-from torchsims.steppers._whole_batch import WholeBatch, reduce
+from torchsims.steppers._whole_batch import Sums, WholeBatch, reduce
 
 __all__ = ["Stepper", "check_type"]
 
@@ -211,7 +211,7 @@ class Stepper(ABC, Generic[R]):
 
     # What methods use.
 
-    def _whole_batch(self, *passes: Pass, unit: Tensor | float | None = None) -> list[WholeBatch]:
+    def _whole_batch(self, *passes: Sums, unit: Tensor | float | None = None) -> list[WholeBatch]:
         """Return the losses of the batch over all micro-batches and ranks, for each pass, in a unit if one is known."""
         self._tasks.agree(self._ranks)
         return reduce(passes, self._ranks, self._tasks, self._lower_bounds, self.normalizer, unit)

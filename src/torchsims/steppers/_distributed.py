@@ -174,7 +174,13 @@ class Ranks:
                 p.grad = torch.zeros_like(p)
             elif p.grad.is_sparse:
                 p.grad = p.grad.to_dense()  # another rank's may be missing or have entries elsewhere
-        for bucket, flat in _buckets([p.grad for p in used if p.grad is not None]):
+        self.sum_all([p.grad for p in used if p.grad is not None])
+
+    def sum_all(self, tensors: Sequence[Tensor]) -> None:
+        """Replace the values of all tensors by their sums over the ranks."""
+        if self.size == 1:
+            return
+        for bucket, flat in _buckets(tensors):
             dist.all_reduce(flat, group=self._group)
             _unflatten(flat, bucket)
 

@@ -1,7 +1,7 @@
 """What happens to gradients between the backward pass and the optimizer."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import NoReturn
 
@@ -14,7 +14,7 @@ from torchsims.steppers._distributed import Ranks
 from torchsims.steppers._optimizers import parameters_of
 from torchsims.steppers._passes import Batch
 
-__all__ = ["add_proximal", "clip", "finish", "finite", "refuse", "squared_distance"]
+__all__ = ["add_proximal", "clip", "finish", "finite", "refuse", "squared_distance", "tell", "unscale"]
 
 
 def finish(
@@ -43,17 +43,42 @@ def finite(optimizer: Optimizer, ranks: Ranks) -> Tensor:
 
     The check of `GradScaler`, with a scale of one: exact, and many times faster than a maximum norm.
     """
+    gradients = [ranks.local(p.grad) for p in parameters_of(optimizer) if p.grad is not None]
+    return _checked(gradients, torch.ones((), device=ranks.device), ranks)
+
+
+@torch.no_grad()
+def unscale(gradients: Sequence[Tensor], scale: Callable[[Tensor], Tensor], ranks: Ranks) -> Tensor:
+    """Divide gradients that are not in `.grad` yet by the scale; return whether all are finite, on all ranks."""
+    return _checked(gradients, 1 / scale(torch.ones((), device=ranks.device)), ranks)
+
+
+@torch.no_grad()
+def tell(scaler: GradScaler | None, optimizer: Optimizer, sound: bool) -> None:
+    """Let the scaler know whether gradients that it has not unscaled itself are finite: by a stand-in for them."""
+    if scaler is None:
+        return
+    parameters = parameters_of(optimizer)
+    gradients = [p.grad for p in parameters]
+    for p in parameters:
+        p.grad = None
+    parameters[0].grad = torch.full_like(parameters[0], 0.0 if sound else torch.nan)
+    scaler.unscale_(optimizer)
+    for p, gradient in zip(parameters, gradients, strict=True):
+        p.grad = gradient
+
+
+def _checked(gradients: Sequence[Tensor], factor: Tensor, ranks: Ranks) -> Tensor:
+    """Multiply gradients by a factor and return whether all are finite, on all ranks."""
     groups: defaultdict[tuple[torch.device, torch.dtype], list[Tensor]] = defaultdict(list)
-    for p in parameters_of(optimizer):
-        if p.grad is not None:
-            g = ranks.local(p.grad)
-            g = torch.view_as_real(g) if g.is_complex() else g
-            groups[g.device, g.dtype].append(g)
+    for gradient in gradients:
+        g = torch.view_as_real(gradient) if gradient.is_complex() else gradient
+        groups[g.device, g.dtype].append(g)
     bad = torch.zeros((), device=ranks.device)
-    for (device, _), gradients in groups.items():
+    for (device, _), group in groups.items():
         # The check wants single precision, whatever the default is and the gradients are.
-        found, scale = torch.tensor([0.0, 1.0], dtype=torch.float32, device=device)
-        torch._amp_foreach_non_finite_check_and_unscale_(gradients, found, scale)
+        found = torch.zeros((), dtype=torch.float32, device=device)
+        torch._amp_foreach_non_finite_check_and_unscale_(group, found, factor.to(found))
         bad += found.to(ranks.device)
     return ranks.all(bad == 0)
 
@@ -122,13 +147,11 @@ def _culprits(batch: Batch, module: nn.Module) -> dict[str, str]:
     batch.noise.replay()
     for micro_batch in batch.micro_batches:
         with batch.ranks.accumulation(last=False), torch.enable_grad():
-            # Not the entries of the stacked totals: zero times an infinite slope would blame every task.
-            parts = batch.read(module, micro_batch).parts
-            for index, (task, part) in enumerate(zip(batch.tasks.names, parts, strict=True)):
+            reading = batch.read(module, micro_batch)
+            for index, (task, part) in enumerate(zip(batch.tasks.names, reading.parts, strict=True)):
                 if not part.requires_grad:
                     continue
-                loss = part[index] if part.ndim else part
-                gradients = torch.autograd.grad(loss, parameters, retain_graph=True, allow_unused=True)
+                gradients = torch.autograd.grad(reading.loss(index), parameters, retain_graph=True, allow_unused=True)
                 for name, g in zip(names, gradients, strict=True):
                     if g is not None and not batch.ranks.local(g).isfinite().all():
                         found.setdefault(task, name)

@@ -3,16 +3,23 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import final
+from typing import Protocol, final
 
 import torch
 from torch import Tensor
 
 from torchsims.normalizers import Normalizer
 from torchsims.steppers._distributed import Ranks
-from torchsims.steppers._passes import Pass, Tasks
+from torchsims.steppers._passes import Tasks
 
-__all__ = ["WholeBatch", "check_counts", "check_losses", "reduce", "to_host"]
+__all__ = ["Sums", "WholeBatch", "check_counts", "check_losses", "reduce", "to_host"]
+
+
+class Sums(Protocol):
+    """What one copy's pass over a batch leaves: the totals and the counts of the tasks on this rank, `m`."""
+
+    total: Tensor
+    count: Tensor
 
 
 @final
@@ -40,7 +47,7 @@ class WholeBatch:
 
 
 def reduce(
-    passes: Sequence[Pass],
+    passes: Sequence[Sums],
     ranks: Ranks,
     tasks: Tasks,
     lower_bounds: Mapping[str, float],

@@ -1,0 +1,70 @@
+from typing import ClassVar, final
+
+import torch
+from torch import Tensor
+
+from torchsims.aggregations._base import Aggregation
+from torchsims.transforms import Log, Transform
+
+
+@final
+class DBMTL(Aggregation):
+    r"""Dual balancing: gradients of log losses, all as long as the longest (Lin et al., 2023).
+
+    .. math::
+        d = \sum_i \frac{\max_j \lVert \hat g_j \rVert}{\lVert \hat g_i \rVert} \hat g_i, \qquad
+        \hat g_i \leftarrow \beta \hat g_i + (1 - \beta) \nabla \ln L_i
+
+    - :math:`\hat g` (``average``, `m x n`): running means of the gradients, in the ``state_dict``. They start at the
+      first gradient of every task; the authors start at zero, which shortens the first steps.
+    - :math:`\beta` (``beta``): 0 takes every step's own gradients.
+
+    The logarithm is the method's own ``transform``: neither the direction nor its length depends on units. A task
+    without labels is left out and keeps its mean.
+
+    Args:
+        beta: :math:`0 \le \beta < 1`.
+
+    Example:
+        >>> import torch
+        >>> from torchsims.aggregations import DBMTL
+        >>> DBMTL()(torch.tensor([[4.0, 0.0], [0.0, 1.0]]))
+        tensor([4., 4.])
+    """
+
+    transform: ClassVar[Transform] = Log()
+    average: Tensor
+
+    def __init__(self, beta: float = 0.9) -> None:
+        super().__init__()
+        if not 0 <= beta < 1:
+            raise ValueError(f"Parameter `beta` should be at least 0 and below 1. Found `beta = {beta}`.")
+        self.beta = beta
+        self._remember("average")
+
+    def combine(self, jacobian: Tensor, losses: Tensor, labelled: Tensor) -> tuple[Tensor, Tensor]:
+        average = self._means(jacobian, labelled)
+        known = average[labelled]
+        norms = torch.linalg.vector_norm(known, dim=1)
+        # A gradient of zero has no direction to be made longer.
+        weights = (norms.max() / norms).where(norms > 0, 0)
+        if self.training:
+            self.average = average
+        return weights @ known, weights
+
+    def _means(self, jacobian: Tensor, labelled: Tensor) -> Tensor:
+        """Return the running means of all tasks with those of this step, `m x n`; NaN where a task had none yet."""
+        average = self.average.to(jacobian)
+        shape = (len(labelled), jacobian.shape[1])
+        if average.numel() == 0:
+            average = jacobian.new_full(shape, torch.nan)
+        if average.shape != shape:
+            raise ValueError(
+                "The gradients should have the same shape in every step. "
+                f"Found shape {shape} after {tuple(average.shape)}."
+            )
+        before = average[labelled]
+        after = self.beta * before + (1 - self.beta) * jacobian
+        average = average.clone()
+        average[labelled] = after.where(~before.isnan(), jacobian)
+        return average

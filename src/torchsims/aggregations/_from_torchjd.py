@@ -1,0 +1,108 @@
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+
+from torchsims.aggregations._base import Aggregation, WeightedAggregation
+from torchsims.aggregations._torchjd import Draws, from_gramian, required_by
+
+__all__ = ["from_torchjd"]
+
+
+def from_torchjd(method: Any, *, seed: int = 0) -> Aggregation:
+    """Return any `Weighting` or `Aggregator` of TorchJD, or of your own on its base classes, as a method of ours.
+
+    :class:`~torchsims.Aggregated` does this by itself with such an object. A `Weighting` sees the Gramian of the tasks
+    with labels, and so does one inside a `GramianWeightedAggregator`; any other `Aggregator` sees their gradients. Give
+    weightings of the gradients themselves as a `WeightedAggregator`.
+
+    The draws of the object are seeded, and its parameters and buffers are in the ``state_dict``. What it keeps
+    elsewhere, as TorchJD's `NashMTL` does, is neither saved nor taken back with a failed step, and may not fit when a
+    task has no label: use :class:`NashMTL` and :class:`GradVac` instead.
+
+    Args:
+        method: the object.
+        seed: where its draws start.
+
+    Example:
+        >>> import torch
+        >>> from torchjd.aggregation import TrimmedMean
+        >>> from torchsims.aggregations import from_torchjd
+        >>> from_torchjd(TrimmedMean(trim_number=1))(torch.tensor([[1.0], [2.0], [90.0]]))
+        tensor([2.])
+    """
+    with required_by(type(method).__name__):
+        from torchjd.aggregation import Aggregator, GramianWeightedAggregator, WeightedAggregator, Weighting
+
+    if isinstance(method, GramianWeightedAggregator):
+        return _OfGramian(method.gramian_weighting, seed)
+    if isinstance(method, Weighting):
+        return _OfGramian(method, seed)
+    if isinstance(method, WeightedAggregator):
+        return _OfRows(method.weighting, seed)
+    if isinstance(method, Aggregator):
+        return _OfGradients(method, seed)
+    raise TypeError(
+        "The method should be one of `torchsims.aggregations`, or a weighting or aggregator of TorchJD. "
+        f"Found {type(method).__name__}."
+    )
+
+
+class _Held(nn.Module):
+    """An object of TorchJD, whose buffers may appear and change their shape in any step, and its draws."""
+
+    def __init__(self, method: Any, seed: int) -> None:
+        super().__init__()
+        self.draws = Draws(seed)
+        self._method = (method,)  # not a submodule, which could not load such buffers
+
+    def __call__(self, matrix: Tensor, training: bool) -> Tensor:
+        with self.draws.on(matrix.device, training):
+            result: Tensor = self._method[0](matrix)
+        return result
+
+    def get_extra_state(self) -> dict[str, Any]:
+        return {"type": type(self._method[0]).__name__, "tensors": dict(self._method[0].state_dict())}
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        (method,) = self._method
+        if type(method).__name__ != state["type"]:
+            raise ValueError(f"The state should be one of `{type(method).__name__}`. Found one of `{state['type']}`.")
+        for path, tensor in state["tensors"].items():
+            owner, _, name = path.rpartition(".")
+            module = method.get_submodule(owner)
+            if name in module._parameters:
+                module._parameters[name].data.copy_(tensor)
+            else:
+                module._buffers[name] = tensor.clone()
+
+
+@final
+class _OfGramian(WeightedAggregation):
+    def __init__(self, weighting: Any, seed: int) -> None:
+        super().__init__()
+        self.held = _Held(weighting, seed)
+
+    def weights(self, gramian: Tensor, losses: Tensor, labelled: Tensor) -> Tensor:
+        return from_gramian(lambda host: self.held(host, self.training), gramian)
+
+
+@final
+class _OfRows(Aggregation):
+    def __init__(self, weighting: Any, seed: int) -> None:
+        super().__init__()
+        self.held = _Held(weighting, seed)
+
+    def combine(self, jacobian: Tensor, losses: Tensor, labelled: Tensor) -> tuple[Tensor, Tensor]:
+        weights = self.held(jacobian, self.training)
+        return weights @ jacobian, weights
+
+
+@final
+class _OfGradients(Aggregation):
+    def __init__(self, aggregator: Any, seed: int) -> None:
+        super().__init__()
+        self.held = _Held(aggregator, seed)
+
+    def combine(self, jacobian: Tensor, losses: Tensor, labelled: Tensor) -> tuple[Tensor, Tensor]:
+        return self.held(jacobian, self.training), torch.full_like(losses, torch.nan)

@@ -1,0 +1,36 @@
+from typing import final
+
+from torch import Tensor
+
+from torchsims.aggregations._base import WeightedAggregation
+from torchsims.aggregations._torchjd import from_gramian, required_by, with_unit_trace
+
+
+@final
+class IMTLG(WeightedAggregation):
+    r"""IMTL-G: a direction with equal projections on all gradients (Liu et al., ICLR 2021).
+
+    .. math::
+        d = \sum_i w_i g_i, \qquad \frac{g_i^\top d}{\lVert g_i \rVert} = \text{constant}, \qquad \sum_i w_i = 1
+
+    - :math:`w`: :math:`G^+ (\lVert g_1 \rVert, \ldots, \lVert g_m \rVert)^\top` divided by its sum, by TorchJD, where
+      :math:`G^+` is the pseudo-inverse of the Gramian. Weights can be negative.
+
+    It is the direction, not its length, that does not depend on units.
+
+    Example:
+        >>> import torch
+        >>> from torchsims.aggregations import IMTLG
+        >>> IMTLG()(torch.tensor([[4.0, 0.0], [0.0, 1.0]]))
+        tensor([0.8000, 0.8000])
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        with required_by("IMTLG"):
+            from torchjd.aggregation import IMTLGWeighting
+
+            self._weighting = IMTLGWeighting()
+
+    def weights(self, gramian: Tensor, losses: Tensor, labelled: Tensor) -> Tensor:
+        return from_gramian(self._weighting, with_unit_trace(gramian))

@@ -1,0 +1,44 @@
+from typing import final
+
+from torch import Tensor
+
+from torchsims.aggregations._base import WeightedAggregation
+from torchsims.aggregations._torchjd import Draws, from_gramian, required_by
+
+
+@final
+class PCGrad(WeightedAggregation):
+    r"""Projecting conflicting gradients (Yu et al., NeurIPS 2020).
+
+    .. math::
+        d = \sum_i g_i', \qquad
+        g_i' \leftarrow g_i' - \frac{\min(g_i'^\top g_j, 0)}{\lVert g_j \rVert^2} g_j
+        \quad \text{for all } j \ne i \text{ in random order, from } g_i' = g_i
+
+    - The order is drawn from a generator of its own (``seed``), whose state is in the ``state_dict``.
+
+    The direction is a sum and not a mean: with :math:`m` tasks that agree it is :math:`m` times that of equal weights.
+    By TorchJD.
+
+    Args:
+        seed: where the draws start.
+
+    Example:
+        >>> import torch
+        >>> from torchsims.aggregations import PCGrad
+        >>> PCGrad()(torch.tensor([[1.0, 0.0], [-1.0, 1.0]]))
+        tensor([0.5000, 1.5000])
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__()
+        self.draws = Draws(seed)
+        with required_by("PCGrad"):
+            from torchjd.aggregation import PCGradWeighting
+
+            self._weighting = PCGradWeighting()
+
+    def weights(self, gramian: Tensor, losses: Tensor, labelled: Tensor) -> Tensor:
+        host = gramian.cpu()
+        with self.draws.on(host.device, self.training):
+            return from_gramian(self._weighting, host).to(gramian)

@@ -1,0 +1,138 @@
+"""The gradients of every task's total by a shared representation, and the way from there to the parameters."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
+
+from torchsims.losses import Reading
+from torchsims.steppers._copies import Buffers
+from torchsims.steppers._passes import Batch
+from torchsims.steppers._shared import Found, stacked
+from torchsims.steppers._task_gradients import pull_back, sweep
+
+__all__ = ["AtRepresentation"]
+
+
+@final
+class AtRepresentation:
+    """One forward pass, a backward pass a task from its loss to the representation, and one from there for all.
+
+    The representation is what a module returns; in the passes of the tasks it is cut out of the graph. Of a single
+    micro-batch the graph behind it is kept; several are passed through once more when the direction is known.
+
+    Args:
+        batch: the batch.
+        model: the model.
+        buffers: its buffers.
+        parameters: its trainable parameters.
+        features: the module whose output is the representation.
+
+    Attributes:
+        total: the totals of the tasks on this rank, `m`.
+        count: the counts of the tasks on this rank, `m`.
+        aux: what the closure returned beside the losses; a tuple if there are several micro-batches.
+        found: the gradients of the parameters behind the representation, which are the heads.
+        blocks: the gradients of the tasks with labels by the representation, `k x n` for each of its tensors.
+    """
+
+    def __init__(
+        self, batch: Batch, model: nn.Module, buffers: Buffers, parameters: Sequence[nn.Parameter], features: nn.Module
+    ) -> None:
+        self._batch, self._model, self._features = batch, model, features
+        self._parameters = list(parameters)
+        self._rewind = None if batch.single else buffers.snapshot()
+        self._outputs: list[Tensor] = []  # with their graphs, of the last micro-batch
+        self._at: list[tuple[Tensor, dict[int, Tensor]]] = []  # every tensor, and the gradients by it
+        self._sizes: list[int] = []  # how many tensors each micro-batch has
+        self.found: Found = [{} for _ in parameters]
+        self.blocks: list[Tensor] = []
+        with self._cut() as leaves:
+            readings = [self._used_up(reading, leaves) for reading in sweep(batch, model)]
+        total, count, aux = zip(*readings, strict=True)
+        self.total, self.count = torch.stack(total).sum(0), torch.stack(count).sum(0)
+        self.aux: Any = aux[0] if batch.single else aux
+
+    def select(self, tasks: list[int], shared: list[int]) -> None:
+        """Form the blocks of the tasks with labels."""
+        if shared:
+            raise ValueError(
+                "All that tasks share should come before the output of `features`. "
+                f"Found {len(shared)} parameters behind it that several tasks use."
+            )
+        self.blocks = [stacked(found, leaf, tasks) for leaf, found in self._at]
+
+    def gramian(self) -> Tensor:
+        ranks = self._batch.ranks
+        return ranks.sum(torch.stack([(block @ block.T).to(ranks.device) for block in self.blocks]).sum(0))
+
+    def gradients(self, direction: Sequence[Tensor]) -> dict[int, Tensor]:
+        found: Found = [{} for _ in self._parameters]
+        vectors = [self._batch.scale(d).view_as(leaf) for d, (leaf, _) in zip(direction, self._at, strict=True)]
+        if self._rewind is None:
+            self._add(found, self._outputs, vectors)
+            self._outputs = []
+        else:
+            self._rewind()
+            sizes = iter(self._sizes)
+            with self._cut(detach=False):
+                for _ in sweep(self._batch, self._model):
+                    size = next(sizes)
+                    self._add(found, self._outputs, vectors[:size])
+                    self._outputs, vectors = [], vectors[size:]
+        return self._summed(found)
+
+    def _add(self, found: Found, outputs: list[Tensor], vectors: Sequence[Tensor]) -> None:
+        pull_back(found, outputs, self._parameters, 0, [v.to(o) for v, o in zip(vectors, outputs, strict=True)])
+
+    def _summed(self, found: Found) -> dict[int, Tensor]:
+        """Return the unscaled sums over the ranks."""
+        ranks = self._batch.ranks
+        present = ranks.sum(torch.tensor([float(bool(each)) for each in found], device=ranks.device))
+        factor = 1 / self._batch.scale(torch.ones((), device=ranks.device))
+        summed = {
+            index: found[index].get(0, torch.zeros_like(p)) * factor.to(p)
+            for index, (p, n) in enumerate(zip(self._parameters, present.tolist(), strict=True))
+            if n
+        }
+        ranks.sum_all(list(summed.values()))
+        return summed
+
+    def _used_up(self, reading: Reading, leaves: list[Tensor]) -> tuple[Tensor, Tensor, Any]:
+        if not leaves:
+            raise ValueError("Module `features` should be called by the closure. Found no call with a gradient.")
+        self._batch.scale(torch.zeros_like(reading.total))  # a scaler that has scaled nothing cannot unscale
+        at: Found = [{} for _ in leaves]
+        tasks = [task for task, part in enumerate(reading.parts) if part.requires_grad]
+        for task in tasks:
+            loss = self._batch.scale(reading.loss(task))
+            pull_back([*self.found, *at], [loss], [*self._parameters, *leaves], task, retain=task != tasks[-1])
+        self._at += zip([leaf.detach() for leaf in leaves], at, strict=True)
+        self._sizes.append(len(leaves))
+        leaves.clear()
+        if not self._batch.single:
+            self._outputs = []
+        return reading.total.detach(), reading.count, reading.aux
+
+    @contextmanager
+    def _cut(self, detach: bool = True) -> Iterator[list[Tensor]]:
+        """Note the tensors that the module returns, and give others leaves in their place."""
+        leaves: list[Tensor] = []
+
+        def note(tensor: Tensor) -> Tensor:
+            if not tensor.requires_grad:
+                return tensor
+            self._outputs.append(tensor)
+            if not detach:
+                return tensor
+            leaves.append(tensor.detach().requires_grad_())
+            return leaves[-1]
+
+        handle = self._features.register_forward_hook(lambda _module, _inputs, out: tree_map_only(Tensor, note, out))
+        try:
+            yield leaves
+        finally:
+            handle.remove()

@@ -1,0 +1,88 @@
+"""Which parameters the tasks share, and the gradients of the tasks by them as one block of rows a parameter."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol, final
+
+import torch
+from torch import Tensor
+
+from torchsims.steppers._distributed import Ranks
+
+__all__ = ["Found", "Rows", "Sharing", "stacked"]
+
+Found = list[dict[int, Tensor]]
+"""The gradients of the tasks' totals: by parameter, then by task, where the task's graph reaches the parameter."""
+
+
+@final
+class Sharing:
+    """Which parameters are shared: those that two tasks were seen to reach, or those that the user names.
+
+    Once shared, always shared: a batch in which all but one task lack labels changes nothing.
+
+    Args:
+        names: the names of all trainable parameters.
+        given: the names of the shared ones or of modules that hold them; ``None`` to find them.
+
+    Attributes:
+        shared: the names of the parameters found so far.
+    """
+
+    def __init__(self, names: Sequence[str], given: Sequence[str] | None) -> None:
+        self._names = list(names)
+        self._given = given is not None
+        self.shared: set[str] = set()
+        for prefix in given or ():
+            matching = {name for name in names if name == prefix or name.startswith(f"{prefix}.")}
+            if not matching:
+                raise ValueError(
+                    "Parameter `shared` should name modules or parameters that are trained. "
+                    f"Found `{prefix}`, which is none."
+                )
+            self.shared |= matching
+
+    def look(self, found: Found, tasks: int, ranks: Ranks) -> list[list[int]]:
+        """Return the tasks that reach each parameter on any rank, and remember which parameters are shared."""
+        reach = torch.zeros(len(found), tasks)
+        for row, each in zip(reach, found, strict=True):
+            row[list(each)] = 1
+        reach = ranks.sum(reach.to(ranks.device))
+        reached = [[task for task, n in enumerate(row) if n] for row in reach.tolist()]
+        if not self._given:
+            self.shared |= {name for name, by in zip(self._names, reached, strict=True) if len(by) > 1}
+        return reached
+
+    def indices(self) -> list[int]:
+        """Return where the shared parameters stand."""
+        return [index for index, name in enumerate(self._names) if name in self.shared]
+
+
+class Rows(Protocol):
+    """The gradients of the tasks by what they share, as blocks of columns, and by what they do not."""
+
+    total: Tensor
+    count: Tensor
+    aux: Any
+    found: Found
+    blocks: list[Tensor]
+
+    def select(self, tasks: list[int], shared: list[int]) -> None:
+        """Form the blocks, `k x n`, of the tasks with labels, given which parameters are shared."""
+
+    def gramian(self) -> Tensor:
+        """Return the inner products of the rows, over all ranks, `k x k`."""
+
+    def gradients(self, direction: Sequence[Tensor]) -> dict[int, Tensor]:
+        """Return the gradients of the shared parameters for a direction, given block by block."""
+
+
+def stacked(found: dict[int, Tensor], like: Tensor, tasks: list[int]) -> Tensor:
+    """Return the gradients of some tasks, `k x n`; half precision becomes single, for the inner products.
+
+    What was found is let go, so that no more than a block is held twice.
+    """
+    dtype = torch.promote_types(like.dtype, torch.float32)
+    missing = torch.zeros((), dtype=dtype, device=like.device).expand_as(like)
+    block = torch.stack([found.get(task, missing).reshape(-1).to(dtype) for task in tasks])
+    found.clear()
+    return block

@@ -1,0 +1,259 @@
+"""Steppers of gradient-level methods: a gradient a task, exact over micro-batches and ranks."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+from torch.amp.grad_scaler import GradScaler
+from torch.optim import Optimizer
+
+from torchsims._statistics import WithStatistics
+from torchsims.aggregations import Aggregation, WeightedAggregation, from_torchjd
+from torchsims.normalizers import Normalizer
+from torchsims.steppers._base import Stepper, check_type
+from torchsims.steppers._gradients import finite, refuse, tell, unscale
+from torchsims.steppers._optimizers import OptimizerFactory, load_optimizer, make_optimizer
+from torchsims.steppers._passes import Batch
+from torchsims.steppers._reports import NO_LABEL, OVERFLOW, Report, known
+from torchsims.steppers._representation import AtRepresentation
+from torchsims.steppers._shared import Rows, Sharing
+from torchsims.steppers._task_gradients import AtParameters
+from torchsims.steppers._whole_batch import WholeBatch, check_counts, check_losses, to_host
+from torchsims.transforms import Transform
+
+__all__ = ["Aggregated"]
+
+
+@final
+class Aggregated(Stepper[Report]):
+    r"""Steps along one direction made of the gradients of all tasks, by a gradient-level method.
+
+    .. math::
+        \theta \leftarrow \theta - \eta \, d(g_1, \ldots, g_m), \qquad g_i = \nabla_\theta \psi(L_i), \qquad
+        \theta_i \leftarrow \theta_i - \eta \, \nabla_{\theta_i} \psi(L_i)
+
+    - :math:`\theta`: the parameters that tasks share, found by themselves: those that the losses of two tasks depend
+      on. Where the closure stacks its losses, or the model is compiled as a whole, that is all of them: name the shared
+      ones then.
+    - :math:`\theta_i`: all others, the heads, which follow their own task, with weight one.
+    - :math:`\psi` (``transform``): ``Log()`` makes a log-loss version of any method, whose direction does not depend on
+      units; the method's own by default.
+    - :math:`L_i`: the losses of the whole batch, over all micro-batches and ranks; tasks without labels are left out.
+
+    One forward and :math:`m` backward passes, and :math:`m` gradients by :math:`\theta` in memory. Both become less
+    with ``shared="representation"``: :math:`g_i` is then the gradient by what the module ``features`` returns, for all
+    samples, and one pass takes the direction from there to the parameters before it, as MGDA-UB does. Only methods of
+    the Gramian allow that, and several micro-batches need a second forward pass. The module is given, and not its
+    output, because the closure then stays as it is, whatever the model returns.
+
+    The weights in a report are those of :math:`\nabla L_i` in :math:`d`; NaN if it is not a sum of them.
+
+    Args:
+        model: a module, plain or inside `DistributedDataParallel`, whose gradients are reduced here and not by it.
+        aggregation: the method, from :mod:`torchsims.aggregations` or your own, or any of TorchJD's.
+        outer: makes the optimizer from the named trainable parameters of the model and the method.
+        transform: the function of the losses whose gradients are taken.
+        shared: names of modules or parameters, if not all that tasks share, or ``"representation"``.
+        features: the module that returns the representation, or its name.
+        chunk: how many tasks are back-propagated at once, in a batched pass: more are faster for small models on an
+            accelerator and need as many times the memory. On a processor one after the other is mostly faster.
+        normalize: divides the losses by a running estimate of their size first.
+        lower_bounds: a bound by task for losses that can go below zero; their distance to it is what counts.
+        process_group: the ranks that share a batch; those of the wrapper, or else all of them, by default.
+
+    Attributes:
+        outer: the optimizer, an ordinary one: schedulers and parameter groups work on it.
+        aggregation: the method.
+
+    Example:
+        >>> from functools import partial
+        >>> import torch
+        >>> from torch.optim import Adam
+        >>> from torchsims import Aggregated
+        >>> from torchsims.aggregations import MGDA
+        >>> model = torch.nn.Linear(4, 2)
+        >>> method = Aggregated(model, MGDA(), outer=partial(Adam, lr=1e-3))
+        >>> report = method.step(lambda model, x: (model(x) - 1).square().mean(0), torch.randn(8, 4))
+        >>> round(sum(report.weights.values()), 4)
+        1.0
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        aggregation: Any,
+        *,
+        outer: OptimizerFactory,
+        transform: Transform | None = None,
+        shared: Sequence[str] | None = None,
+        features: nn.Module | str | None = None,
+        chunk: int = 1,
+        normalize: Normalizer | None = None,
+        lower_bounds: Mapping[str, float] | None = None,
+        process_group: Any = None,
+    ) -> None:
+        self.aggregation = aggregation if isinstance(aggregation, Aggregation) else from_torchjd(aggregation)
+        super().__init__(
+            model,
+            normalize=normalize,
+            lower_bounds=lower_bounds,
+            process_group=process_group,
+            tasks=self.aggregation.tasks,
+        )
+        if self._ranks.sharded:
+            raise ValueError(
+                "Gradient-level methods compare whole gradients, which a sharded model never holds. "
+                "Found one sharded with `fully_shard`: use `DistributedDataParallel` or a plain model."
+            )
+        if not chunk > 0:
+            raise ValueError(f"Parameter `chunk` should be positive. Found `chunk = {chunk}`.")
+        self.transform = self.aggregation.transform if transform is None else transform
+        self._chunk = chunk
+        self._features = self._find(features, shared)
+        self._sharing = Sharing(self._names, None if isinstance(shared, str) else shared)
+        own = [(f"aggregation.{name}", p) for name, p in self.aggregation.named_parameters()]
+        self.outer = make_optimizer(outer, [*zip(self._names, self._theta, strict=True), *own])
+
+    def _gradients(self, batch: Batch, scaler: GradScaler | None) -> Report:
+        rows = self._pass(batch)
+        (whole,) = self._whole_batch(rows)
+        tasks = self._labelled(whole)
+        losses = self._tasks.by_name(known(whole.losses.tolist(), whole.labelled.tolist()))
+        report = Report(losses=losses, weights=dict.fromkeys(losses, 0.0), aux=rows.aux)
+        if not tasks:
+            tell(scaler, self.outer, True)
+            return replace(report, skipped=NO_LABEL)
+        heads = self._split(rows, tasks)
+        if not unscale([*rows.blocks, *heads.values()], batch.scale, self._ranks):
+            if scaler is None:
+                refuse(batch, nullcontext(self.model), losses)
+            return self._overflow(report, scaler)
+        weights = self._tasks.by_name(self._place(whole, rows, heads).tolist())
+        if not finite(self.outer, self._ranks):
+            if scaler is None:
+                raise ValueError(
+                    f"The direction of `{type(self.aggregation).__name__}` should be finite, as all gradients are. "
+                    f"Found one that is not, for weights of {weights}."
+                )
+            return self._overflow(report, scaler)
+        tell(scaler, self.outer, True)
+        return replace(report, weights=weights)
+
+    def _overflow(self, report: Report, scaler: GradScaler) -> Report:
+        tell(scaler, self.outer, False)
+        return replace(report, skipped=OVERFLOW)
+
+    def _pass(self, batch: Batch) -> Rows:
+        if self._features is None:
+            return AtParameters(batch, self.model, self._theta, self._chunk)
+        return AtRepresentation(batch, self.model, self._buffers, self._theta, self._features)
+
+    def _labelled(self, whole: WholeBatch) -> list[int]:
+        """Check the losses before anything is computed from them, and return the tasks that have a label."""
+        counts, labelled, losses = to_host(whole.count, whole.labelled, whole.losses)
+        positive = self.aggregation.positive or self.transform.positive
+        check_counts(self._tasks, counts)
+        check_losses(self._tasks, losses, labelled, self._lower_bounds, positive, "the model")
+        return [task for task, label in enumerate(labelled) if label]
+
+    def _split(self, rows: Rows, tasks: list[int]) -> dict[tuple[int, int], Tensor]:
+        """Form the rows of what is shared, and return the gradients of all else by parameter and task."""
+        before = set(self._sharing.shared)
+        self._reversals.append(lambda: setattr(self._sharing, "shared", before))
+        reached = self._sharing.look(rows.found, len(self._tasks.names), self._ranks)
+        if not any(reached) and self._features is None:
+            raise ValueError(
+                "The closure should compute the losses with the model it is given. "
+                "Found no gradient in any of its parameters."
+            )
+        shared = self._sharing.indices()
+        heads = {
+            (index, task): rows.found[index].get(task, torch.zeros_like(p)).clone()
+            for index, p in enumerate(self._theta)
+            if index not in shared
+            for task in reached[index]
+            if task in tasks
+        }
+        self._ranks.sum_all(list(heads.values()))
+        rows.select(tasks, shared)
+        return heads
+
+    @torch.no_grad()
+    def _place(self, whole: WholeBatch, rows: Rows, heads: Mapping[tuple[int, int], Tensor]) -> Tensor:
+        """Leave the direction in the gradients, and return the weights of the losses in it, `m`."""
+        slope = self.transform.slope(whole.adjusted)
+        coefficients = whole.per_total(slope)  # (task,)
+        for block in rows.blocks:
+            block.mul_(coefficients[whole.labelled, None].to(block))
+        direction, w = self._aggregate(rows, whole)
+        for index, gradient in rows.gradients(direction).items():
+            self._theta[index].grad = gradient
+        for (index, task), gradient in heads.items():
+            p, part = self._theta[index], gradient * coefficients[task].to(gradient)
+            p.grad = part if p.grad is None else p.grad + part
+        return torch.zeros_like(slope).masked_scatter(whole.labelled, w.to(slope)) * slope / whole.unit
+
+    def _aggregate(self, rows: Rows, whole: WholeBatch) -> tuple[list[Tensor], Tensor]:
+        """Return the direction, block by block, and the weights of the rows in it, `k`."""
+        losses = whole.adjusted[whole.labelled]
+        if not rows.blocks:  # nothing is shared
+            return [], torch.ones_like(losses)
+        if isinstance(self.aggregation, WeightedAggregation):
+            w = self.aggregation.weights(rows.gramian(), losses, whole.labelled)
+            return [w.to(block) @ block for block in rows.blocks], w
+        jacobian = torch.cat([block.to(losses.device) for block in rows.blocks], 1)
+        direction, w = self.aggregation.combine(jacobian, losses, whole.labelled)
+        return list(torch.split(direction, [block.shape[1] for block in rows.blocks])), w
+
+    def _find(self, features: nn.Module | str | None, shared: Sequence[str] | None) -> nn.Module | None:
+        """Return the module whose output is the representation, if that is what is shared."""
+        if isinstance(shared, str) and shared != "representation":
+            raise ValueError(
+                f"Parameter `shared` should be a list of names, or 'representation'. Found `shared = {shared!r}`."
+            )
+        if (features is not None) != (shared == "representation"):
+            raise ValueError(
+                "Parameters `shared='representation'` and `features` should be given together. "
+                f"Found `shared = {shared!r}` and `features = {features!r}`."
+            )
+        if features is not None and self.aggregation.needs != "gramian":
+            raise ValueError(
+                "Parameter `shared` can be 'representation' for methods of the Gramian only. "
+                f"Found `{type(self.aggregation).__name__}`, which needs the gradients themselves."
+            )
+        if not isinstance(features, str):
+            return features
+        modules: dict[str, nn.Module] = {self._plain_name(name): each for name, each in self.model.named_modules()}
+        if features not in modules:
+            raise ValueError(
+                f"Parameter `features` should name a module of the model. Found `features = {features!r}`."
+            )
+        return modules[features]
+
+    def _apply(self) -> None:
+        self.outer.step()
+
+    def _optimizers(self) -> list[Optimizer]:
+        return [self.outer]
+
+    def _statistics(self) -> list[WithStatistics]:
+        return [*super()._statistics(), self.aggregation]
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            **super()._state(),
+            "outer": self.outer.state_dict(),
+            "aggregation": self.aggregation.state_dict(),
+            "aggregation_type": type(self.aggregation).__name__,
+            "shared": sorted(self._sharing.shared),
+        }
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        check_type(self.aggregation, state["aggregation_type"])
+        super()._load(state)
+        self.aggregation.load_state_dict(state["aggregation"])
+        load_optimizer(self.outer, state["outer"])
+        self._sharing.shared = set(state["shared"])
