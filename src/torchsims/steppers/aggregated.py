@@ -43,10 +43,12 @@ class Aggregated(Stepper[Report]):
       units; the method's own by default.
     - :math:`L_i`: the losses of the whole batch, over all micro-batches and ranks; tasks without labels are left out.
 
-    One forward and :math:`m` backward passes, and :math:`m` gradients by :math:`\theta` in memory. Both become less
-    with ``shared="representation"``: :math:`g_i` is then the gradient by what the module ``features`` returns, for all
-    samples, and one pass takes the direction from there to the parameters before it, as MGDA-UB does. Only methods of
-    the Gramian allow that, and several micro-batches need a second forward pass. The module is given, and not its
+    One forward and :math:`m` backward passes, and :math:`m` gradients by :math:`\theta` in memory. The passes become
+    shorter with ``shared="representation"``: :math:`g_i` is then the gradient by what the module ``features`` returns,
+    for all samples, and one pass takes the direction from there to the parameters before it, as MGDA-UB does. It is
+    another direction, and :math:`m` gradients of that size are kept: less where the representation of a batch is
+    smaller than :math:`\theta`, more elsewhere. Only methods of the Gramian allow that, and several micro-batches need
+    a second forward pass. The module is given, and not its
     output, because the closure then stays as it is, whatever the model returns.
 
     The weights in a report are those of :math:`\nabla L_i` in :math:`d`; NaN if it is not a sum of them.
