@@ -43,6 +43,7 @@ class Cell:
     Attributes:
         settings: of the run.
         folder: of the run.
+        label: what the run is called.
         state: what it is doing, for the reader.
         losses: those of the last epoch or so.
         run: what it found, once it is finished.
@@ -51,6 +52,7 @@ class Cell:
 
     settings: Settings
     folder: Path
+    label: str
     state: str = "waiting"
     losses: dict[str, float] = field(default_factory=dict)
     run: Run | None = None
@@ -58,7 +60,7 @@ class Cell:
 
     def row(self) -> Row:
         """Return the row of the live table."""
-        return {"method": self.settings.label, "seed": self.settings.seed, "state": self.state, **self.losses}
+        return {"method": self.label, "seed": self.settings.seed, "state": self.state, **self.losses}
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ def run_grid(runs: Sequence[Settings], out: Path, grid: Grid, show: ShowRows) ->
     Raises:
         StoppedError: after Ctrl-C, once all runs have saved their state.
     """
-    cells = [Cell(settings, out / "runs" / folder_name(settings)) for settings in runs]
+    cells = [Cell(settings, out / "runs" / folder_name(settings), settings.label) for settings in runs]
     for cell in cells:
         cell.run = read_run(cell.folder, cell.settings)
         cell.state = "waiting" if cell.run is None else "done before"

@@ -79,7 +79,7 @@ def compare(comparison: Comparison, out: Path, grid: Grid, show: ShowRows) -> Re
 
 def report_of(comparison: Comparison, runs: Sequence[Run], cells: Sequence[Cell] = ()) -> Report:
     """Return the report of finished runs."""
-    failures = [f"{c.settings.label}, seed {c.settings.seed}: {c.failure}" for c in cells if c.failure is not None]
+    failures = [f"{c.label}, seed {c.settings.seed}: {c.failure}" for c in cells if c.failure is not None]
     if not runs:
         raise RuntimeError(f"No run was finished. {' '.join(failures)}")
     relative = deltas(runs, comparison.baseline)
