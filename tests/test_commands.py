@@ -2,6 +2,8 @@
 
 import json
 import os
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +17,7 @@ import torch
 
 from torchsims import cli
 from torchsims.methods import Method, names
+from torchsims.training._checkpoints import locked
 from training_cases import DATA, assert_same_tensors, checkpoint
 
 Call = Callable[..., int]
@@ -112,8 +115,10 @@ def test_resume_without_a_checkpoint_starts(call: Call, tmp_path: Path) -> None:
 
 
 def _start(*arguments: object) -> subprocess.Popen[str]:
+    """Start the command in a session of its own, as a terminal would."""
     command = [sys.executable, "-m", "torchsims", *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
 
 
 def _wait_for(path: Path, seconds: float = 120) -> None:
@@ -180,7 +185,8 @@ def test_compare_leaves_everything(compared: Path) -> None:
     found = results(compared)
     assert [row["method"] for row in found["rows"]] == ["EW", "SIMS, tau 1", "STL, EW"]
     assert all(row["seeds"] == 2 for row in found["rows"])
-    assert found["rows"][0]["Delta_b"] == pytest.approx(0, abs=1e-12) or abs(found["rows"][0]["Delta_b"]) < 0.05
+    assert found["rows"][0]["Delta_b"] == pytest.approx(0, abs=1e-12)  # a mean relative to itself
+    assert "EW | 1 + 1 | 2 | 0.0" in (compared / "table.md").read_text()
     runs = found["details"]["Runs"]
     values = [row["depth abs_err"] for row in runs if row["method"] == "EW"]
     assert found["rows"][0]["depth abs_err"] == pytest.approx(sum(values) / 2)
@@ -206,25 +212,82 @@ def test_one_job_at_a_time_finds_the_same(compared: Path, call: Call, tmp_path: 
 def test_a_killed_comparison_goes_on(compared: Path, call: Call, tmp_path: Path) -> None:
     arguments = ["compare", *QUICK, "--methods", "ew,sims:tau=1,stl", "--seeds", "2", "--jobs", "2"]
     process = _start(*arguments, "--out", tmp_path / "out")
-    _wait_for(tmp_path / "out" / "runs" / "hps:width=8_ew_seed=0".replace(":", "_") / "results.json")
+    _wait_for(tmp_path / "out" / "runs" / "hps_width=8_ew_seed=0" / "results.json")
     process.kill()
     process.communicate(timeout=120)
-    time.sleep(1.0)  # its children notice that nobody listens
+    _wait_until_nobody_trains(tmp_path / "out" / "runs")
     assert not (tmp_path / "out" / "results.json").exists()
     assert call(*arguments, "--resume", "--out", tmp_path / "out") == 0
     assert results(tmp_path / "out")["rows"] == results(compared)["rows"]
 
 
-def test_ctrl_c_stops_all_runs_of_a_comparison(call: Call, tmp_path: Path) -> None:
-    long = ["compare", *QUICK, "--epochs", "400", "--methods", "ew,gls", "--jobs", "2", "--checkpoint-every", "1"]
+def _wait_until_nobody_trains(runs: Path, seconds: float = 60) -> None:
+    """Wait for children without a parent: they notice that nobody listens."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            for folder in runs.iterdir():
+                with locked(folder):
+                    pass
+        except ValueError:
+            time.sleep(0.05)
+        else:
+            return
+    raise AssertionError("somebody still trains")
+
+
+@pytest.mark.parametrize("to_all", [True, False], ids=["a terminal", "kill -TERM"])
+def test_a_stopped_comparison_says_how_to_go_on(to_all: bool, call: Call, tmp_path: Path) -> None:
+    long = ["compare", *QUICK, "--epochs", "40", "--methods", "ew,gls", "--jobs", "2", "--baseline", "gls"]
     process = _start(*long, "--out", tmp_path / "out")
     for method in ("ew", "gls"):
         _wait_for(tmp_path / "out" / "runs" / f"hps_width=8_{method}_seed=0" / "checkpoint.pt")
-    process.send_signal(signal.SIGINT)
+    if to_all:
+        os.killpg(process.pid, signal.SIGINT)
+    else:
+        process.terminate()
     _, errors = process.communicate(timeout=120)
-    assert process.returncode == 130
-    assert "--resume" in errors
+    assert process.returncode == 130, errors
     assert "Traceback" not in errors
+    hint = errors.strip().splitlines()[-1].partition("To go on: torchsims ")[2]
+    assert "--baseline gls" in hint
+    assert call(*shlex.split(hint)) == 0
+    if to_all:  # once is enough
+        assert call(*long, "--out", tmp_path / "whole") == 0
+        assert results(tmp_path / "out")["rows"] == results(tmp_path / "whole")["rows"]
+
+
+def test_a_comparison_survives_the_death_of_a_run(tmp_path: Path) -> None:
+    long = ["compare", *QUICK, "--epochs", "60", "--methods", "ew,gls", "--jobs", "2"]
+    process = _start(*long, "--out", tmp_path / "out")
+    _wait_for(tmp_path / "out" / "runs" / "hps_width=8_gls_seed=0" / "checkpoint.pt")
+    children = subprocess.run(["pgrep", "-P", str(process.pid), "-f", "spawn_main"], capture_output=True, text=True)
+    os.kill(int(children.stdout.split()[0]), signal.SIGKILL)
+    _, errors = process.communicate(timeout=200)
+    assert process.returncode == 1
+    assert "its process ended with code -9" in errors
+    assert "Traceback" not in errors
+    assert sum(row["depth abs_err"] is None for row in results(tmp_path / "out")["rows"]) == 1
+
+
+def test_torchrun_compares_too(tmp_path: Path) -> None:
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command = [*torchrun, "-m", "torchsims", "compare", *QUICK, "--methods", "ew,sims", "--out", str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=250)
+    assert done.returncode == 0, done.stderr
+    assert [row["method"] for row in results(tmp_path / "out")["rows"]] == ["EW", "SIMS"]
+    assert done.stderr.count("SIMS seed 0: done") == 1
+
+
+def test_a_baseline_of_zero_leaves_a_table(compared: Path, call: Call, tmp_path: Path) -> None:
+    shutil.copytree(compared, tmp_path / "out")
+    for path in (tmp_path / "out" / "runs").glob("hps_width=8_ew_*/results.json"):
+        found = json.loads(path.read_text())
+        found["history"]["metrics"]["normals"]["within_11.25"] = 0.0
+        path.write_text(json.dumps(found))
+    assert call("report", tmp_path / "out", "--out", tmp_path / "page") == 0
+    assert "normals within_11.25 of EW is zero" in (tmp_path / "page" / "report.html").read_text()
+    assert all(row["Delta_b"] is None for row in results(tmp_path / "page")["rows"])
 
 
 def test_a_run_that_fails_does_not_stop_the_others(
@@ -236,7 +299,9 @@ def test_a_run_that_fails_does_not_stop_the_others(
     assert call(*arguments, "--out", tmp_path / "out") == 1
     assert "Failed: SIMS, transform x^2" in capsys.readouterr().err
     found = results(tmp_path / "out")
-    assert [row["method"] for row in found["rows"]] == ["EW, depth x 1e+30"]
+    first, second = found["rows"]
+    assert (first["method"], second["method"]) == ("EW, depth x 1e+30", "SIMS, transform x^2, depth x 1e+30")
+    assert second["depth abs_err"] is None  # it is not left out
     assert "Failed" in (tmp_path / "out" / "report.html").read_text()
 
 
@@ -245,7 +310,7 @@ def test_report_joins_finished_runs(compared: Path, call: Call, tmp_path: Path) 
     assert call("report", compared, tmp_path / "gls", "--out", tmp_path / "page") == 0
     found = results(tmp_path / "page")
     assert [row["method"] for row in found["rows"]] == ["EW", "SIMS, tau 1", "STL, EW", "GLS"]
-    before = {row["method"]: {k: v for k, v in row.items() if k != "passes"} for row in results(compared)["rows"]}
+    before = {row["method"]: row for row in results(compared)["rows"]}
     assert all(before.get(row["method"], row) == row for row in found["rows"])
 
 
@@ -293,6 +358,14 @@ def test_every_table_names_methods_that_exist(name: str) -> None:
         (["reproduce", "tau", "--data", "sceens"], "There is no data `sceens`. Did you mean `scenes`?"),
         (["methods", "famoo"], "There is no method `famoo`. Did you mean `famo`?"),
         (["report", "/nowhere/at/all"], "There is no folder"),
+        (["train", "--batch", "999"], "Parameter `batch` should be at most the number of items, 256"),
+        (["compare", "--batch", "999"], "Parameter `batch` should be at most the number of items, 256"),
+        (["train", "--micro-batches", "9"], "an item for each of 1 ranks and 9 micro-batches"),
+        (["train", "--workers", "-1"], "--workers"),
+        (["train", "--threads", "-1"], "--threads"),
+        (["train", "--checkpoint-every", "-2"], "--checkpoint-every"),
+        (["compare", "--jobs", "-3"], "--jobs"),
+        (["compare", "--methods", "ew,gls", "--baseline", "uw"], "Parameter `baseline` should be one of ew, gls"),
     ],
 )
 def test_bad_input_is_one_sentence(
@@ -349,6 +422,49 @@ def test_a_truncated_checkpoint_is_one_sentence(call: Call, tmp_path: Path, caps
     assert "cannot be read" in errors
     assert len(errors.strip().splitlines()) == 1
     assert snapshot(tmp_path) == before
+
+
+@pytest.mark.parametrize("command", ["train", "compare"])
+def test_resume_overwrites_nothing_of_others(
+    command: str, compared: Path, call: Call, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    diary = tmp_path / "diary"
+    diary.mkdir()
+    (diary / "results.json").write_text("dear diary")
+    run = tmp_path / "run"
+    run.mkdir()
+    source = compared / "runs" / "hps_width=8_ew_seed=0"
+    for name in ("checkpoint.pt", "results.json", "samples.npz"):
+        shutil.copy(source / name, run / name)
+    before = snapshot(tmp_path)
+    assert call(command, *QUICK, "--resume", "--out", diary) == 2
+    assert "new or empty folder" in capsys.readouterr().err
+    if command == "compare":  # what one run left is none of its folders
+        assert call(command, *QUICK, "--resume", "--out", run) == 2
+    assert snapshot(tmp_path) == before
+
+
+@pytest.mark.parametrize("damage", ["{}", "x", '{"settings": {}, "history": {}}'])
+def test_a_damaged_run_is_one_sentence(
+    damage: str, compared: Path, call: Call, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(compared / "runs" / "hps_width=8_ew_seed=0", tmp_path / "run")
+    (tmp_path / "run" / "results.json").write_text(damage)
+    assert call("report", tmp_path / "run", "--out", tmp_path / "page") == 2
+    errors = capsys.readouterr().err
+    assert "does not hold a finished training run, or a damaged one" in errors
+    assert len(errors.strip().splitlines()) == 1
+
+
+def test_runs_of_different_settings_do_not_share_a_table(
+    compared: Path, call: Call, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = compared / "runs" / "hps_width=8_ew_seed=0"
+    assert call("report", one, one, "--out", tmp_path / "page") == 2
+    assert "Found two of EW with seed 0" in capsys.readouterr().err
+    assert call("train", *QUICK, "--lr", "0.1", "--method", "gls", "--out", tmp_path / "other") == 0
+    assert call("report", one, tmp_path / "other", "--out", tmp_path / "page") == 2
+    assert "should have the same `lr`. Found 0.001 and 0.1" in capsys.readouterr().err
 
 
 def test_other_runs_in_the_place_of_these_are_refused(compared: Path, call: Call) -> None:

@@ -15,9 +15,19 @@ import torch
 
 from ranks import run_ranks
 from torchsims.methods import names
-from torchsims.training import Outcome, Settings, StoppedError, TensorBoard, Watch, read_settings, train
+from torchsims.training import (
+    Outcome,
+    Settings,
+    StoppedError,
+    TensorBoard,
+    Watch,
+    asked_to_stop,
+    read_settings,
+    train,
+)
 from torchsims.training._batches import mix, shards, training_batches
-from torchsims.training._checkpoints import replace_file
+from torchsims.training._checkpoints import locked, replace_file
+from torchsims.training._evaluation import evaluate
 from torchsims.training._loop import rate_factor
 from torchsims.workloads import Workload
 from training_cases import assert_same_tensors, checkpoint, small, tensors
@@ -75,25 +85,87 @@ def test_a_run_that_stopped_ends_like_one_that_did_not(method: str, tmp_path: Pa
     assert_same_tensors(checkpoint(tmp_path / "whole"), checkpoint(tmp_path / "parts"))
 
 
+def _train_in_a_child(settings: Settings, folder: Path) -> int:
+    """Return the number of a process that trains and saves after every step."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            train(settings, folder, checkpoint_every=1)
+            code = 0
+        finally:
+            os._exit(code)
+    return child
+
+
 def test_twenty_kills_lose_nothing(tmp_path: Path) -> None:
-    settings = small(method="sims", epochs=4)
+    settings = small(method="sims", epochs=12)
     whole = train(settings, tmp_path / "whole")
-    chance, killed, seconds = random.Random(0), 0, 0.3
-    while killed < 20:
-        child = os.fork()
-        if child == 0:  # its exit code tells whether it was finished
-            train(settings, tmp_path / "killed", checkpoint_every=1)
-            os._exit(0)
-        time.sleep(chance.uniform(0.0, seconds))
+    folder, chance = tmp_path / "killed", random.Random(0)
+    path = folder / "checkpoint.pt"
+    stopped: list[int] = []  # after how many steps
+    while len(stopped) < 20:
+        before = path.stat().st_mtime_ns if stopped else 0
+        child = _train_in_a_child(settings, folder)
+        end = time.monotonic() + 60
+        while not (path.exists() and path.stat().st_mtime_ns != before) and time.monotonic() < end:
+            time.sleep(0.002)
+        time.sleep(chance.uniform(0.0, 0.06))  # a step, or the writing of its checkpoint
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
-        if os.WIFSIGNALED(status):
-            killed += 1
-            assert read_settings(tmp_path / "killed") in (settings, None)
-        if not os.WIFSIGNALED(status):  # faster than the killer: from the start again
-            (tmp_path / "killed" / "checkpoint.pt").unlink()
-    assert_same_outcome(whole, train(settings, tmp_path / "killed"))
-    assert_same_tensors(checkpoint(tmp_path / "whole"), checkpoint(tmp_path / "killed"))
+        assert os.WIFSIGNALED(status), "the run ended, or failed, before it was killed"
+        state = checkpoint(folder)  # whole, whenever it was
+        assert read_settings(folder) == settings
+        stopped.append(4 * state["epoch"] + state["batch"])
+    assert stopped == sorted(stopped)
+    assert stopped[-1] > stopped[0] + 8  # over several epochs
+    assert_same_outcome(whole, train(settings, folder))
+    assert_same_tensors(checkpoint(tmp_path / "whole"), checkpoint(folder))
+    assert [path.name for path in folder.iterdir()] == ["checkpoint.pt"]
+
+
+def test_a_failing_evaluation_leaves_its_epoch_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = small(method="dwa", epochs=3)
+    whole = train(settings, tmp_path / "whole")
+    calls = iter(range(100))
+
+    def broken(*arguments: Any, **options: Any) -> Any:
+        if next(calls) == 1:
+            raise OSError("the disk is gone")
+        return evaluate(*arguments, **options)
+
+    monkeypatch.setattr("torchsims.training._loop.evaluate", broken)
+    with pytest.raises(OSError, match="the disk is gone"):
+        train(settings, tmp_path / "broken")
+    assert_same_outcome(whole, train(settings, tmp_path / "broken"))
+    assert_same_tensors(checkpoint(tmp_path / "whole"), checkpoint(tmp_path / "broken"))
+
+
+def test_a_run_goes_on_with_the_threads_it_had(tmp_path: Path) -> None:
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        with pytest.raises(StoppedError):
+            train(small(), tmp_path, watches=[Interrupt(1)])
+        torch.set_num_threads(1)
+        train(small(), tmp_path)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_two_processes_do_not_train_in_one_folder(tmp_path: Path) -> None:
+    with locked(tmp_path), pytest.raises(ValueError, match="Another process trains in"):
+        train(small(method="ew", epochs=1), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_late_interrupt_is_not_lost() -> None:
+    with asked_to_stop() as outer:
+        with asked_to_stop() as inner:
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert inner()
+        assert outer()
 
 
 def test_a_failing_step_leaves_the_state_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,10 +327,13 @@ def test_the_event_file_has_raw_losses_weights_and_merit(tmp_path: Path) -> None
     settings = small(method="sims", rescale={"depth": 1024.0})
     with pytest.raises(StoppedError):
         train(settings, tmp_path, watches=[TensorBoard(tmp_path / "tb"), Interrupt(5)])
+    with pytest.raises(StoppedError):
+        train(settings, tmp_path, watches=[TensorBoard(tmp_path / "tb"), Interrupt(6)])
     outcome = train(settings, tmp_path, watches=[TensorBoard(tmp_path / "tb")])
     events = EventAccumulator(str(tmp_path / "tb")).Reload()
     scalars = set(events.Tags()["scalars"])
     assert {"losses/depth", "weights/seg", "merit", "rate", "validation/depth/abs_err"} <= scalars
+    assert [event.step for event in events.Scalars("validation/depth/abs_err")] == [3, 7]
     steps = [event.step for event in events.Scalars("losses/depth")]
     assert steps == list(range(8))  # none twice, none left out
     last = np.mean([event.value for event in events.Scalars("losses/depth")][4:])
@@ -286,6 +361,8 @@ def test_the_event_file_has_raw_losses_weights_and_merit(tmp_path: Path) -> None
         ({"warmup": 1.0}, r"Parameter `warmup` should be in \[0, 1\)"),
         ({"dtype": "float16"}, "There is no dtype `float16`"),
         ({"seed": -1}, "Parameter `seed` should not be negative"),
+        ({"seed": 2**63}, "Parameter `seed` should be below"),
+        ({"method": "sims:tau=1:tau=2"}, "should be given once. Found `tau` twice"),
     ],
 )
 def test_bad_settings_are_refused(change: dict[str, Any], sentence: str) -> None:

@@ -21,7 +21,10 @@ def split_spec(text: str) -> tuple[str, dict[str, str]]:
         key, equals, value = part.partition("=")
         if not key.strip() or not equals:
             raise ValueError(f"An option should look like name=value. Found `{part}` in `{text}`.")
-        options[key.strip().lower().replace("-", "_")] = value.strip()
+        key = key.strip().lower().replace("-", "_")
+        if key in options:
+            raise ValueError(f"An option should be given once. Found `{key}` twice in `{text}`.")
+        options[key] = value.strip()
     return plain(name), options
 
 

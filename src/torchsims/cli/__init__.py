@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from torchsims.cli._inputs import EXAMPLES, fail_on
+from torchsims.cli._inputs import EXAMPLES, bad_input
 from torchsims.cli._reproduce import reproduce
 from torchsims.cli._train import compare, report, train
 
@@ -35,7 +35,7 @@ def methods(name: Annotated[str | None, typer.Argument(help="Only this one.")] =
 
     rows = catalogue()
     if name is not None:
-        with fail_on(ValueError):
+        with bad_input():
             choose("method", plain(name), [row["method"] for row in rows])
         rows = [row for row in rows if row["method"] == plain(name)]
     typer.echo(markdown(rows))

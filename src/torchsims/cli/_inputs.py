@@ -7,29 +7,35 @@ from pathlib import Path
 
 import typer
 
-__all__ = ["EXAMPLES", "claim", "fail_on", "floats", "items", "points", "scales"]
+__all__ = ["EXAMPLES", "bad_input", "claim", "floats", "items", "points", "scales"]
 
 EXAMPLES = "sims:tau=1:ratio=5, stch:normalize=yes, ew:normalizer=ema."
 
 
 @contextmanager
-def fail_on(*kinds: type[Exception]) -> Iterator[None]:
+def bad_input() -> Iterator[None]:
     """Turn errors about the input into a sentence and exit code 2."""
     try:
         yield
-    except kinds as error:
+    except (ValueError, ImportError) as error:
         raise typer.BadParameter(str(error)) from error
 
 
-def claim(out: Path, *, resume: bool = False) -> None:
-    """Make sure that ``out`` can be written to, and that nothing in it would be overwritten."""
+def claim(out: Path, *, resume: bool = False, mark: str = "", other: str = "") -> None:
+    """Make sure that ``out`` can be written to, and that nothing in it would be overwritten.
+
+    Args:
+        out: the folder.
+        resume: whether it may hold what this command left.
+        mark: what is in every folder that this command left.
+        other: what is in none of them.
+    """
     from torchsims.reporting import check_out
 
-    with fail_on(ValueError):
-        if not resume:
+    own = resume and (out / mark).exists() and not (other and (out / other).exists())
+    with bad_input():
+        if not resume or (not own and _holds_something(out)):
             check_out(out)
-        elif out.exists() and not out.is_dir():
-            raise ValueError(f"Parameter `out` should be a folder. Found `out = {out}`.")
     try:
         out.mkdir(parents=True, exist_ok=True)
         writable = os.access(out, os.W_OK)
@@ -37,6 +43,11 @@ def claim(out: Path, *, resume: bool = False) -> None:
         writable = False
     if not writable:
         raise typer.BadParameter(f"Parameter `out` should be a folder that can be written to. Found `out = {out}`.")
+
+
+def _holds_something(out: Path) -> bool:
+    """Return whether there is anything but what a killed run left half written."""
+    return any(not path.name.startswith(".") for path in (out.iterdir() if out.is_dir() else [out]))
 
 
 def items(text: str) -> tuple[str, ...]:

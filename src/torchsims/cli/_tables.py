@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from torchsims.cli._inputs import fail_on
+from torchsims.cli._inputs import bad_input
 from torchsims.cli._train import (
     SHARED,
     BatchSize,
@@ -27,6 +27,7 @@ from torchsims.cli._train import (
     Root,
     Seeds,
     Tasks,
+    Threads,
     Warmup,
     Workers,
     again,
@@ -72,13 +73,16 @@ def table_command(name: str) -> Callable[..., None]:
         checkpoint_every: Every = 0,
         workers: Workers = 0,
         jobs: Jobs = 0,
+        threads: Threads = 1,
     ) -> None:
+        from torchsims.experiments._grid import Grid
+
         given = {key: context.params[key] for key in SHARED}
         base = run_settings(preset, given)
         command = again(f"reproduce {name} --seeds {seeds}", preset, given)
-        with fail_on(ValueError):
+        with bad_input():
             comparison = import_module(module).comparison(base, seeds, command)
         folder = out or Path("runs") / name
-        run_comparison(comparison, folder, resume=resume, jobs=jobs, checkpoint_every=checkpoint_every, workers=workers)
+        run_comparison(comparison, folder, Grid(jobs, checkpoint_every, workers, threads), resume=resume)
 
     return table

@@ -1,14 +1,17 @@
 """The commands that train, and the page of what they found."""
 
+import shlex
 import time
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from torchsims.cli._inputs import EXAMPLES, claim, fail_on, items, scales
+from torchsims.cli._inputs import EXAMPLES, bad_input, claim, items, scales
 
 if TYPE_CHECKING:  # torch is imported by the commands that need it
+    from torchsims.experiments._grid import Grid
     from torchsims.experiments.compare import Comparison
     from torchsims.training import Settings
 
@@ -33,10 +36,11 @@ Clip = Annotated[float | None, typer.Option(help="The largest norm of a gradient
 Dtype = Annotated[str | None, typer.Option(help="float32 or float64.")]
 Out = Annotated[Path | None, typer.Option(help="A new or empty folder; one in runs/ by default.", show_default=False)]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on where a run in the same folder stopped.")]
-Every = Annotated[int, typer.Option("--checkpoint-every", help="Save after so many steps too, not only epochs.")]
-Workers = Annotated[int, typer.Option(help="Processes that load data, of each run.")]
+Every = Annotated[int, typer.Option("--checkpoint-every", min=0, help="Save after so many steps too, not only epochs.")]
+Workers = Annotated[int, typer.Option(min=0, help="Processes that load data, of each run.")]
 Seeds = Annotated[int, typer.Option(help="How many seeds.")]
-Jobs = Annotated[int, typer.Option(help="Runs at a time; 0 for one a core.")]
+Jobs = Annotated[int, typer.Option(min=0, help="Runs at a time; 0 for as many as there are cores.")]
+Threads = Annotated[int, typer.Option(min=1, help="Threads of each run; the number decides how sums are rounded.")]
 
 
 SHARED = (
@@ -66,7 +70,7 @@ def run_settings(preset_name: str, given: dict[str, Any], stored: "Settings | No
     for name, turn in (("tasks", items), ("rescale", scales), ("root", str)):
         if name in chosen:
             chosen[name] = turn(chosen[name])
-    with fail_on(ValueError):
+    with bad_input():
         if stored is None:
             return Settings(**{**preset(chosen.get("data", "scenes"), preset_name), **chosen})
         before, merged = stored.plain(), Settings.from_plain({**stored.plain(), **chosen})
@@ -100,7 +104,7 @@ def train(
     resume: Resume = False,
     checkpoint_every: Every = 0,
     workers: Workers = 0,
-    threads: Annotated[int, typer.Option(help="Threads of the processor; 0 for all.")] = 0,
+    threads: Annotated[int, typer.Option(min=0, help="Threads of a new run; 0 for all cores.")] = 0,
     profile: Annotated[bool, typer.Option("--profile", help="Say where the time went.")] = False,
 ) -> None:
     """Train one method; write its checkpoint, its metrics and its page."""
@@ -110,11 +114,10 @@ def train(
     from torchsims.experiments._grid import folder_name
     from torchsims.training import read_settings
 
-    with fail_on(ValueError):
-        stored = read_settings(out) if resume and out is not None else None
-    settings = run_settings(preset, given, stored)
-    out = out or Path("runs") / f"{settings.data.partition(':')[0]}_{folder_name(settings)}"
-    with fail_on(ValueError):
+    if out is None:
+        fresh = run_settings(preset, given)
+        out = Path("runs") / f"{fresh.data.partition(':')[0]}_{folder_name(fresh)}"
+    with bad_input():
         stored = read_settings(out) if resume else None
     settings = run_settings(preset, given, stored)
     if threads:
@@ -127,10 +130,12 @@ def _train(
 ) -> None:
     from torchsims.experiments._trained import Bar, shares, train_run
     from torchsims.reporting import markdown, runs_table, show_progress
-    from torchsims.training import StoppedError, first_process
+    from torchsims.training import CHECKPOINT, StoppedError, first_process, processes
 
+    with bad_input():
+        settings.check_batches(processes())
     if first_process():
-        claim(out, resume=resume)
+        claim(out, resume=resume, mark=CHECKPOINT)
     try:
         with show_progress() as progress:
             bar = Bar(progress, settings.label)
@@ -138,9 +143,10 @@ def _train(
                 settings, out, watches=[bar], checkpoint_every=checkpoint_every, workers=workers, draw=True
             )
     except StoppedError:
-        _stopped(f"torchsims train --resume --out {out}")
+        _stopped(f"torchsims train --resume --out {shlex.quote(str(out))}")
     except (ValueError, RuntimeError, OSError) as error:
-        raise typer.TyperException(f"{error} The state before it is saved in {out}.") from error
+        saved = f" What was trained before is saved in {out}." if (out / CHECKPOINT).exists() else ""
+        raise typer.TyperException(f"{error}{saved}") from error
     if first_process():
         typer.echo(markdown(runs_table([run])))
         if profile:
@@ -148,8 +154,11 @@ def _train(
         typer.echo(f"Page: {out / 'report.html'}")
 
 
-def _stopped(command: str) -> None:
-    typer.echo(f"torchsims: stopped, and the state is saved. To go on: {command}", err=True)
+def _stopped(command: str) -> NoReturn:
+    from torchsims.training import first_process
+
+    if first_process():
+        typer.echo(f"torchsims: stopped, and the state is saved. To go on: {command}", err=True)
     raise typer.Exit(130)
 
 
@@ -159,7 +168,9 @@ def compare(
         "ew,gls,stch,foops,sims"
     ),
     seeds: Seeds = 1,
-    baseline: Annotated[str, typer.Option(help="The method that Delta_b is relative to.")] = "ew",
+    baseline: Annotated[
+        str | None, typer.Option(help="The one of the methods that Delta_b is relative to.", show_default="ew")
+    ] = None,
     data: Data = None,
     preset: Preset = "default",
     model: Model = None,
@@ -179,57 +190,69 @@ def compare(
     checkpoint_every: Every = 0,
     workers: Workers = 0,
     jobs: Jobs = 0,
+    threads: Threads = 1,
 ) -> None:
     """Train several methods and seeds, and write their table, figures and page."""
     given = {name: context.params[name] for name in SHARED}
+    from torchsims.experiments._grid import Grid
     from torchsims.experiments.compare import Comparison, grid_of, variant
 
     base = run_settings(preset, given)
-    with fail_on(ValueError):
+    with bad_input():
         names = items(methods)
+        runs = grid_of(base, names, seeds)
+        relative_to = variant(base, baseline or "ew").label
+        if baseline is not None and relative_to not in [run.label for run in runs]:
+            raise ValueError(
+                f"Parameter `baseline` should be one of {', '.join(names)}. Found `baseline = {baseline}`."
+            )
         comparison = Comparison(
             title=f"Methods on {base.data.partition(':')[0]}",
-            command=again(f"compare --methods {','.join(names)} --seeds {seeds}", preset, given),
-            runs=grid_of(base, names, seeds),
-            baseline=variant(base, baseline).label,
+            command=again(
+                f"compare --methods {shlex.quote(','.join(names))} --seeds {seeds}",
+                preset,
+                given | {"baseline": baseline},
+            ),
+            runs=runs,
+            baseline=relative_to,
         )
     out = out or Path("runs") / "compare"
-    run_comparison(comparison, out, resume=resume, jobs=jobs, checkpoint_every=checkpoint_every, workers=workers)
+    run_comparison(comparison, out, Grid(jobs, checkpoint_every, workers, threads), resume=resume)
 
 
 def again(command: str, preset: str, given: dict[str, Any]) -> str:
     """Return the command line that does it again."""
     parts = [f"torchsims {command}", *([] if preset == "default" else [f"--preset {preset}"])]
     for name, value in given.items():
-        texts = value if isinstance(value, list) else [value]
-        parts += [f"--{name.replace('_', '-')} {text}" for text in texts if text is not None]
+        texts = value if isinstance(value, list | tuple) else [value]
+        parts += [f"--{name.replace('_', '-')} {shlex.quote(str(text))}" for text in texts if text is not None]
     return " ".join(parts)
 
 
-def run_comparison(
-    comparison: "Comparison", out: Path, *, resume: bool, jobs: int, checkpoint_every: int, workers: int
-) -> None:
+def run_comparison(comparison: "Comparison", out: Path, grid: "Grid", *, resume: bool) -> None:
     """Run everything, write the folder, print the table."""
-    from torchsims.experiments._grid import Grid, check_cells
+    from torchsims.experiments._grid import check_cells
     from torchsims.experiments.compare import compare as run
     from torchsims.reporting import live_table, markdown, write
-    from torchsims.training import StoppedError, first_process
+    from torchsims.training import CHECKPOINT, StoppedError, first_process, processes
 
-    if first_process():
-        claim(out, resume=resume)
-    with fail_on(ValueError):
+    with bad_input():
+        for settings in comparison.runs:
+            settings.check_batches(processes())
         check_cells(comparison.runs, out)
+    if first_process():
+        claim(out, resume=resume, mark="runs", other=CHECKPOINT)
     begin = time.perf_counter()
     try:
-        with live_table() as show:
-            report = run(comparison, out, Grid(jobs, checkpoint_every, workers), show)
+        with live_table() if first_process() else nullcontext(lambda rows: None) as show:
+            report = run(comparison, out, grid, show)
+        if report is None:  # another process writes it
+            return
+        write(report, out, time.perf_counter() - begin, into=True)
     except (StoppedError, KeyboardInterrupt):
-        _stopped(f"{comparison.command} --resume --out {out}")
-    except RuntimeError as error:
-        raise typer.TyperException(str(error)) from error
-    if not first_process():
-        return
-    write(report, out, time.perf_counter() - begin, into=True)
+        _stopped(f"{comparison.command} --resume --out {shlex.quote(str(out))}")
+    except (RuntimeError, OSError) as error:
+        raise typer.TyperException(f"{error} Finished runs are in {out}.") from error
     typer.echo(markdown(report.rows, report.columns))
     typer.echo(f"Page: {out / 'report.html'}")
     if failed := [note for note in report.notes if note.startswith("Failed")]:
@@ -246,15 +269,15 @@ def report(
     from torchsims.reporting import markdown, write
 
     begin = time.perf_counter()
-    with fail_on(ValueError):
-        found = find_runs(runs)
+    with bad_input():
+        found, settings = find_runs(runs)
         labels = list(dict.fromkeys(run.label for run in found))
         if baseline is not None and baseline not in labels:
             raise ValueError(f"Parameter `baseline` should be one of {'; '.join(labels)}. Found `{baseline}`.")
     out = out or Path("runs") / "report"
     claim(out)
-    command = f"torchsims report {' '.join(map(str, runs))}"
-    page = report_of(Comparison("Finished runs", command, (), baseline or "EW"), found)
+    command = f"torchsims report {shlex.join(map(str, runs))}"
+    page = report_of(Comparison("Finished runs", command, tuple(settings), baseline or "EW"), found)
     write(page, out, time.perf_counter() - begin)
     typer.echo(markdown(page.rows, page.columns))
     typer.echo(f"Page: {out / 'report.html'}")

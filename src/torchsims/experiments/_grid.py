@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context
@@ -15,11 +16,20 @@ import torch
 
 from torchsims.experiments._trained import read_run, train_run
 from torchsims.reporting import Row, Run, ShowRows
-from torchsims.training import Settings, StoppedError, Watch, launched, load_checkpoint, processes
+from torchsims.training import (
+    Settings,
+    StoppedError,
+    Watch,
+    asked_to_stop,
+    launched,
+    load_checkpoint,
+    processes,
+)
 
 __all__ = ["Cell", "Grid", "check_cells", "folder_name", "run_grid"]
 
 EVERY = 8  # steps between two looks at a run
+LISTEN = 0.5  # seconds between two looks at whether somebody asked to stop
 
 Event: TypeAlias = tuple[Any, ...]
 """What a run says: ``("going", state, losses)``, ``("done",)`` or ``("failed", sentence)``."""
@@ -68,14 +78,16 @@ class Grid:
     """How to run many runs.
 
     Attributes:
-        jobs: processes at a time; 1 is this one.
+        jobs: processes at a time; 1 is this one, 0 is one a core.
         checkpoint_every: as in :func:`torchsims.training.train`.
         workers: processes that load data, of each run.
+        threads: of each run; the same whatever else runs, because the number decides how sums are rounded.
     """
 
     jobs: int = 0
     checkpoint_every: int = 0
     workers: int = 0
+    threads: int = 1
 
     def processes(self, runs: int) -> int:
         """Return how many processes are used: a core each, and one on a machine with an accelerator."""
@@ -83,7 +95,7 @@ class Grid:
             return 1  # every process of `torchrun` has a part of every run
         if self.jobs > 0:
             return min(self.jobs, runs)
-        return 1 if torch.accelerator.is_available() else max(1, min(len(os.sched_getaffinity(0)), runs))
+        return 1 if torch.accelerator.is_available() else max(1, min((os.cpu_count() or 1) // self.threads, runs))
 
 
 def run_grid(runs: Sequence[Settings], out: Path, grid: Grid, show: ShowRows) -> list[Cell]:
@@ -108,9 +120,8 @@ def run_grid(runs: Sequence[Settings], out: Path, grid: Grid, show: ShowRows) ->
         show([cell.row() for cell in cells])
 
     look()
-    count = grid.processes(len(open_cells))
-    if count > 1:
-        _Pool(open_cells, grid, count, look).work()
+    if open_cells and grid.processes(len(cells)) > 1:
+        _Pool(open_cells, grid, grid.processes(len(open_cells)), look).work()
     else:
         _one_by_one(open_cells, grid, look)
     return cells
@@ -129,9 +140,16 @@ def _one_by_one(cells: Sequence[Cell], grid: Grid, show: Callable[[], None]) -> 
         _tell(cell, event)
         show()
 
-    with launched():
-        for cell in cells:
-            tell(cell, _work(cell.settings, cell.folder, grid, _Teller(partial(tell, cell))))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(grid.threads)
+    try:
+        with launched() as world, asked_to_stop() as asked:
+            for cell in cells:
+                tell(cell, _work(cell.settings, cell.folder, grid, _Teller(partial(tell, cell))))
+                if world.any(asked()):  # in the last moments of a run, which is finished now
+                    raise StoppedError
+    finally:
+        torch.set_num_threads(threads)
 
 
 @final
@@ -158,7 +176,8 @@ def _tell(cell: Cell, event: Event) -> None:
     if kind == "going":
         cell.state, cell.losses = content
     elif kind == "done":
-        cell.state, cell.run = "done", read_run(cell.folder, cell.settings)
+        cell.state = "done"
+        cell.run = read_run(cell.folder, cell.settings)
     else:
         cell.state, cell.failure = "failed", content[0]
 
@@ -174,10 +193,10 @@ def _work(settings: Settings, folder: Path, grid: Grid, watch: Watch) -> Event:
     return ("done",)
 
 
-def _worker(connection: Connection, grid: Grid, threads: int) -> None:
+def _worker(connection: Connection, grid: Grid) -> None:
     """Train what the other end asks for, until it closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # between runs; the one that started this process decides
-    torch.set_num_threads(threads)
+    torch.set_num_threads(grid.threads)
     while True:
         try:
             settings, folder = connection.recv()
@@ -206,35 +225,39 @@ class _Pool:
         self._idle: list[tuple[Connection, BaseProcess]] = []
 
     def work(self) -> None:
-        """Run all; on Ctrl-C ask every process to save and stop, and wait for it."""
+        """Run all; on Ctrl-C or a request to end ask every process to save and stop, and wait for it."""
         try:
-            while self._waiting or self._busy:
-                while self._waiting and len(self._busy) < self._count:
-                    self._start(self._waiting.pop(0))
-                for connection in wait(list(self._busy)):
-                    assert isinstance(connection, Connection)
-                    self._hear(connection)
-                self._show()
-        except KeyboardInterrupt:
-            for process, _ in self._busy.values():
-                assert process.pid is not None
-                os.kill(process.pid, signal.SIGTERM)
-            raise StoppedError from None
+            with asked_to_stop() as asked:
+                while (self._waiting or self._busy) and not asked():
+                    self._round()
+                if asked():
+                    raise StoppedError
         finally:
+            for process, _ in self._busy.values():
+                process.terminate()
             for connection, process in [*self._idle, *((c, p) for c, (p, _) in self._busy.items())]:
                 connection.close()
                 process.join()
 
+    def _round(self) -> None:
+        """Hand out what waits, and hear what is said for a while."""
+        while self._waiting and len(self._busy) < self._count:
+            self._start(self._waiting.pop(0))
+        for connection in wait(list(self._busy), timeout=LISTEN):
+            assert isinstance(connection, Connection)
+            self._hear(connection)
+            self._show()
+
     def _start(self, cell: Cell) -> None:
         connection, process = self._idle.pop() if self._idle else self._new()
         self._busy[connection] = (process, cell)
-        connection.send((cell.settings, cell.folder))
+        with suppress(OSError):  # a process that is gone is noticed by the one who listens
+            connection.send((cell.settings, cell.folder))
 
     def _new(self) -> tuple[Connection, BaseProcess]:
         context = get_context("spawn")
         here, there = context.Pipe()
-        threads = max(1, len(os.sched_getaffinity(0)) // self._count)
-        process = context.Process(target=_worker, args=(there, self._grid, threads))
+        process = context.Process(target=_worker, args=(there, self._grid))
         process.start()
         there.close()
         return here, process
@@ -243,7 +266,7 @@ class _Pool:
         process, cell = self._busy[connection]
         try:
             event = connection.recv()
-        except EOFError:  # the process is gone
+        except (EOFError, OSError):  # the process is gone
             process.join()
             event = ("failed", f"its process ended with code {process.exitcode}; --resume goes on")
             del self._busy[connection]

@@ -7,6 +7,7 @@ from math import nan
 from pathlib import Path
 from time import perf_counter
 from typing import Any, final
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -19,13 +20,13 @@ from torchsims.training import (
     Settings,
     TensorBoard,
     Watch,
-    first_process,
+    launched,
     processes,
     replace_file,
     train,
 )
 
-__all__ = ["Bar", "command", "read_run", "shares", "train_run"]
+__all__ = ["Bar", "command", "read_run", "read_run_with_settings", "shares", "train_run"]
 
 RESULTS, SAMPLES = "results.json", "samples.npz"
 
@@ -107,32 +108,48 @@ def train_run(
     watches = [*watches, TensorBoard(folder / "tensorboard")]
     outcome = train(settings, folder, watches=watches, checkpoint_every=checkpoint_every, workers=workers)
     run = _as_run(outcome)
-    if first_process():
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, allow_pickle=False, **outcome.samples)
-        replace_file(folder / SAMPLES, buffer.getvalue())
-        write(_report(outcome, run, draw), folder, perf_counter() - begin, into=True)
+    with launched() as world:
+        if world.first:
+            _leave(outcome, run, folder, perf_counter() - begin, draw)
+        world.wait()  # nobody reads what is not written yet
     return run, outcome.seconds
+
+
+def _leave(outcome: Outcome, run: Run, folder: Path, seconds: float, draw: bool) -> None:
+    """Write what a run found."""
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, allow_pickle=False, **outcome.samples)
+    replace_file(folder / SAMPLES, buffer.getvalue())
+    write(_report(outcome, run, draw), folder, seconds, into=True)
 
 
 def read_run(folder: Path, settings: Settings | None = None) -> Run | None:
     """Return a finished run, or nothing if there is none; refuse one with settings other than those expected."""
+    found = read_run_with_settings(folder)
+    if found is None:
+        return None
+    if settings is not None and found[1] != settings:
+        raise ValueError(f"The folder `{folder}` holds a run with other settings: {command(found[1])}.")
+    return found[0]
+
+
+def read_run_with_settings(folder: Path) -> tuple[Run, Settings] | None:
+    """Return a finished run and its settings, or nothing if there is none."""
     path = folder / RESULTS
     if not path.exists():
         return None
     try:
         results = json.loads(path.read_text())
-        found, history = Settings.from_plain(results["settings"]), results["history"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"The file `{path}` is not that of a training run, or is damaged.") from error
-    if settings is not None and found != settings:
-        raise ValueError(f"The folder `{folder}` holds a run with other settings: {command(found)}.")
-    metrics = {t: {k: nan if v is None else v for k, v in m.items()} for t, m in history["metrics"].items()}
-    samples = None
-    if (folder / SAMPLES).exists():
-        with np.load(folder / SAMPLES, allow_pickle=False) as arrays:
-            samples = {name: arrays[name] for name in arrays.files}
-    return Run(found.label, found.seed, metrics, history["better"], history["curves"], samples)
+        settings, history = Settings.from_plain(results["settings"]), results["history"]
+        metrics = {t: {k: nan if v is None else v for k, v in m.items()} for t, m in history["metrics"].items()}
+        samples = None
+        if (folder / SAMPLES).exists():
+            with np.load(folder / SAMPLES, allow_pickle=False) as arrays:
+                samples = {name: arrays[name] for name in arrays.files}
+        run = Run(settings.label, settings.seed, metrics, history["better"], history["curves"], samples)
+    except (ValueError, KeyError, TypeError, AttributeError, OSError, EOFError, BadZipFile) as error:
+        raise ValueError(f"The folder `{folder}` does not hold a finished training run, or a damaged one.") from error
+    return run, settings
 
 
 def _as_run(outcome: Outcome) -> Run:

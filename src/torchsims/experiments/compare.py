@@ -5,20 +5,33 @@ torchsims compare --data scenes --methods ew,gls,stch,foops,sims --seeds 3
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from math import nan
 from pathlib import Path
 from statistics import fmean
 
 from matplotlib.figure import Figure
 
-from torchsims._specs import split_spec
+from torchsims._specs import parameters, split_spec
 from torchsims.experiments._figures import run_figures
 from torchsims.experiments._grid import Cell, Grid, run_grid
-from torchsims.experiments._trained import read_run
+from torchsims.experiments._trained import read_run_with_settings
 from torchsims.methods import Method
 from torchsims.metrics import delta_b
-from torchsims.reporting import Report, Row, Run, ShowRows, delta_bars, paired_change, run_columns, runs_table, table
-from torchsims.training import Settings
+from torchsims.reporting import (
+    History,
+    Report,
+    Row,
+    Run,
+    ShowRows,
+    delta_bars,
+    paired_change,
+    run_columns,
+    runs_table,
+    table,
+)
+from torchsims.training import Settings, first_process
 
 __all__ = ["Comparison", "compare", "deltas", "find_runs", "grid_of", "report_of", "rescaled_pairs", "variant"]
 
@@ -53,9 +66,14 @@ def variant(base: Settings, text: str) -> Settings:
         >>> variant(Settings(), "gls").label, variant(Settings(), "stl").label
         ('GLS', 'STL, EW')
     """
-    if split_spec(text)[0] in base.workload().architectures:
-        return replace(base, method="ew", model=text)
-    return replace(base, method=text)
+    name, own = split_spec(text)
+    architectures = base.workload().architectures
+    if name not in architectures:
+        return replace(base, method=text)
+    known = parameters(architectures[name])
+    usual = {key: value for key, value in split_spec(base.model)[1].items() if key in known}  # such as the width
+    model = ":".join([name, *(f"{key}={value}" for key, value in {**usual, **own}.items())])
+    return replace(base, method="ew", model=model)
 
 
 def grid_of(base: Settings, methods: Sequence[str], seeds: int) -> tuple[Settings, ...]:
@@ -71,17 +89,28 @@ def grid_of(base: Settings, methods: Sequence[str], seeds: int) -> tuple[Setting
     return tuple(replace(each, seed=seed) for seed in range(seeds) for each in variants)
 
 
-def compare(comparison: Comparison, out: Path, grid: Grid, show: ShowRows) -> Report:
-    """Run everything and return the report; runs that are finished already are not run again."""
+def compare(comparison: Comparison, out: Path, grid: Grid, show: ShowRows) -> Report | None:
+    """Run everything and return the report, in the first process; finished runs are not run again."""
     cells = run_grid(comparison.runs, out, grid, show)
-    return report_of(comparison, [cell.run for cell in cells if cell.run is not None], cells)
-
-
-def report_of(comparison: Comparison, runs: Sequence[Run], cells: Sequence[Cell] = ()) -> Report:
-    """Return the report of finished runs."""
+    if not first_process():
+        return None
     failures = [f"{c.label}, seed {c.settings.seed}: {c.failure}" for c in cells if c.failure is not None]
-    if not runs:
+    finished = [cell.run for cell in cells if cell.run is not None]
+    if not finished:
         raise RuntimeError(f"No run was finished. {' '.join(failures)}")
+    runs = [cell.run or _without_numbers(cell, finished[0]) for cell in cells]
+    return report_of(comparison, runs, failures)
+
+
+def _without_numbers(cell: Cell, like: Run) -> Run:
+    """Return a run that failed: leaving it out of the means would flatter its method."""
+    metrics = {task: dict.fromkeys(values, nan) for task, values in like.metrics.items()}
+    history = History(epoch=[], losses={}, weights={}, merit=[], validation={})
+    return Run(cell.label, cell.settings.seed, metrics, like.better, history)
+
+
+def report_of(comparison: Comparison, runs: Sequence[Run], failures: Sequence[str] = ()) -> Report:
+    """Return the report of runs."""
     relative = deltas(runs, comparison.baseline)
     figures, captions = run_figures(runs)
     first = {"delta": delta_bars(relative, r"$\Delta_b$")} if relative else {}
@@ -107,6 +136,7 @@ def report_of(comparison: Comparison, runs: Sequence[Run], cells: Sequence[Cell]
             *comparison.notes,
             "Metrics of the test split after the last epoch: means over seeds and sample standard deviations."
             + (f" Delta_b is a fraction, relative to the mean of {comparison.baseline}." if relative else ""),
+            *_zeros(runs, comparison.baseline),
             *(f"Failed: {failure}" for failure in failures),
         ],
     )
@@ -121,21 +151,37 @@ def _with_passes(row: Row, passes: Mapping[str, str]) -> Row:
 def deltas(runs: Sequence[Run], baseline: str) -> dict[str, list[float]]:
     """Return Delta_b of every run against the mean of the baseline, by label; nothing if there is no baseline.
 
+    It is NaN for all where a metric of the baseline is zero, or is none.
+
     Args:
         runs: the runs.
         baseline: a label.
     """
-    base = [run for run in runs if run.label == baseline]
-    if not base:
-        return {}
-    mean = {
-        task: {metric: fmean(run.metrics[task][metric] for run in base) for metric in metrics}
-        for task, metrics in base[0].metrics.items()
-    }
+    mean = _mean([run for run in runs if run.label == baseline])
+    zero = any(value == 0 for values in mean.values() for value in values.values())
     found: dict[str, list[float]] = {}
-    for run in runs:
-        found.setdefault(run.label, []).append(delta_b(run.metrics, mean, run.better))
+    for run in runs if mean else ():
+        found.setdefault(run.label, []).append(nan if zero else delta_b(run.metrics, mean, run.better))
     return found
+
+
+def _mean(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
+    """Return the mean of every metric; nothing if there is no run."""
+    return {
+        task: {metric: fmean(run.metrics[task][metric] for run in runs) for metric in metrics}
+        for task, metrics in (runs[0].metrics.items() if runs else ())
+    }
+
+
+def _zeros(runs: Sequence[Run], baseline: str) -> list[str]:
+    """Return a sentence for every metric of the baseline that nothing can be relative to."""
+    mean = _mean([run for run in runs if run.label == baseline])
+    return [
+        f"There is no Delta_b: {task} {metric} of {baseline} is zero."
+        for task, values in mean.items()
+        for metric, value in values.items()
+        if value == 0
+    ]
 
 
 def rescaled_pairs(labels: Iterable[str]) -> dict[str, str]:
@@ -154,28 +200,59 @@ def rescaled_pairs(labels: Iterable[str]) -> dict[str, str]:
     }
 
 
-def find_runs(folders: Sequence[Path]) -> list[Run]:
-    """Return the finished runs in folders that `torchsims train` or `torchsims compare` left."""
-    runs: list[Run] = []
+def find_runs(folders: Sequence[Path]) -> tuple[list[Run], list[Settings]]:
+    """Return the finished runs in folders that `torchsims train` or `torchsims compare` left, and their settings.
+
+    Runs that differ in more than method, model, rescaling and seed do not belong into one table, and are refused.
+    """
+    found: list[tuple[Run, Settings]] = []
     for folder in folders:
         if not folder.is_dir():
             raise ValueError(f"There is no folder `{folder}`.")
         inside = sorted((folder / "runs").iterdir()) if (folder / "runs").is_dir() else [folder]
-        found = _in_order(folder, [run for run in map(read_run, inside) if run is not None])
-        if not found:
+        here = [pair for pair in map(read_run_with_settings, inside) if pair is not None]
+        if not here:
             raise ValueError(f"There is no finished run in `{folder}`.")
-        runs += found
-    tasks = {tuple(sorted(run.metrics)) for run in runs}
-    if len(tasks) > 1:
-        raise ValueError(f"All runs should have the same tasks. Found {', '.join(map(str, sorted(tasks)))}.")
-    return runs
+        found += _in_order(folder, here)
+    _check_alike([settings for _, settings in found])
+    return [run for run, _ in found], [settings for _, settings in found]
 
 
-def _in_order(folder: Path, runs: list[Run]) -> list[Run]:
+FREE = ("method", "model", "rescale", "seed")
+"""What runs in one table may differ in."""
+
+
+def _check_alike(runs: Sequence[Settings]) -> None:
+    first = runs[0].plain()
+    seen: dict[tuple[str, int], Settings] = {}
+    for settings in runs:
+        for name, value in settings.plain().items():
+            if name not in FREE and value != first[name]:
+                raise ValueError(f"All runs of a page should have the same `{name}`. Found {first[name]} and {value}.")
+        key = settings.label, settings.seed
+        if key in seen:
+            raise ValueError(f"Every run should be there once. Found two of {key[0]} with seed {key[1]}.")
+        seen[key] = settings
+    models = {settings.label: settings.model for settings in reversed(runs)}
+    for settings in runs:
+        if models[settings.label] != settings.model:
+            raise ValueError(
+                f"All runs called {settings.label} should have the same model. "
+                f"Found {models[settings.label]} and {settings.model}."
+            )
+
+
+def _in_order(folder: Path, runs: list[tuple[Run, Settings]]) -> list[tuple[Run, Settings]]:
     """Return runs in the order in which their folder's own table has them."""
-    path = folder / "results.json"
-    labels = [row.get("method") for row in json.loads(path.read_text())["rows"]] if path.exists() else []
-    return sorted(runs, key=lambda run: (labels.index(run.label) if run.label in labels else len(labels), run.seed))
+    labels: list[object] = []
+    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):  # without it, in the order of the folders
+        labels = [row.get("method") for row in json.loads((folder / "results.json").read_text())["rows"]]
+
+    def place(pair: tuple[Run, Settings]) -> tuple[int, int]:
+        label = pair[0].label
+        return labels.index(label) if label in labels else len(labels), pair[0].seed
+
+    return sorted(runs, key=place)
 
 
 def _common(runs: Sequence[Settings]) -> dict[str, object]:

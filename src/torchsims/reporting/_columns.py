@@ -46,7 +46,7 @@ class Column:
         """Return one text a row, all with the same number of decimals."""
         if self.higher is None and self.spread is None:
             return [cell(row.get(self.name)) for row in rows]
-        decimals = _decimals([row.get(self.name) for row in rows])
+        decimals = self._decimals(rows)
         return [self._cell(row, decimals) for row in rows]
 
     def best(self, rows: Sequence[Row]) -> set[int]:
@@ -55,8 +55,14 @@ class Column:
         if self.higher is None or len(rows) < 2 or not values:
             return set()
         best = (max if self.higher else min)(values.values())
-        decimals = _decimals(list(values.values()))
+        decimals = self._decimals(rows)
         return {i for i, value in values.items() if _number(value, decimals) == _number(best, decimals)}
+
+    def _decimals(self, rows: Sequence[Row]) -> int:
+        """Return the decimals of the means, but no more than the spreads are worth: a mean of rounding errors is 0."""
+        means = _decimals([row.get(self.name) for row in rows])
+        spreads = [row.get(self.spread) for row in rows] if self.spread is not None else []
+        return min(means, _decimals(spreads)) if any(map(_is_number, spreads)) else means
 
     def _cell(self, row: Row, decimals: int) -> str:
         value = row.get(self.name)
@@ -122,4 +128,6 @@ def _number(value: object, decimals: int) -> str:
         return ""
     if not _is_number(value):
         return NOTHING
+    if abs(value) < 0.5 * 10**-decimals:
+        value = 0.0  # not minus zero
     return f"{value:.{decimals}f}" if abs(value) < LARGEST else f"{value:.{DIGITS - 1}e}"

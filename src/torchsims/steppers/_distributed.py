@@ -258,6 +258,8 @@ class World:
         local = int(os.environ.get("LOCAL_RANK", 0))
         accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
         device = torch.device("cpu") if accelerator is None else torch.device(accelerator.type, local)
+        if accelerator is not None:
+            torch.accelerator.set_device_index(local)
         if dist.is_available() and dist.is_initialized():
             yield cls(dist.get_rank(), dist.get_world_size(), device)
             return
@@ -281,6 +283,10 @@ class World:
     def first(self) -> bool:
         """Whether this process is the one that writes."""
         return self.rank == 0
+
+    def wait(self) -> None:
+        """Wait until every process is here."""
+        self.any(False)
 
     def any(self, flag: bool) -> bool:
         """Return whether ``flag`` is true in any process."""

@@ -11,18 +11,21 @@ Example:
     ['abs_err', 'rel_err']
 """
 
-from torchsims.training._checkpoints import load_checkpoint, read_settings, replace_file
+from torchsims.training._checkpoints import CHECKPOINT, load_checkpoint, read_settings, replace_file
 from torchsims.training._launch import first_process, launched, processes
 from torchsims.training._loop import Outcome, StoppedError, train
 from torchsims.training._settings import Settings
+from torchsims.training._signals import asked_to_stop
 from torchsims.training._watch import TensorBoard, Watch
 
 __all__ = [
+    "CHECKPOINT",
     "Outcome",
     "Settings",
     "StoppedError",
     "TensorBoard",
     "Watch",
+    "asked_to_stop",
     "first_process",
     "launched",
     "load_checkpoint",

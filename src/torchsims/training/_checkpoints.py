@@ -1,10 +1,13 @@
 """Files that are there as a whole or not at all."""
 
+import fcntl
 import io
 import os
+import shutil
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -13,7 +16,7 @@ import torch
 
 from torchsims.training._settings import Settings
 
-__all__ = ["CHECKPOINT", "load_checkpoint", "read_settings", "replace_file", "save_checkpoint"]
+__all__ = ["CHECKPOINT", "load_checkpoint", "locked", "read_settings", "replace_file", "save_checkpoint"]
 
 CHECKPOINT = "checkpoint.pt"
 FORMAT = 1
@@ -42,13 +45,33 @@ def replace_file(path: Path, content: bytes) -> None:
         raise
 
 
+@contextmanager
+def locked(folder: Path, writes: bool = True) -> Iterator[None]:
+    """Keep a second process from training in the same folder; one that only looks on does not mind."""
+    if not writes:
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise ValueError(f"Another process trains in `{folder}`. Wait for it, or choose another folder.") from error
+    finally:
+        os.close(descriptor)
+
+
 def save_checkpoint(folder: Path, settings: Settings, state: Mapping[str, Any]) -> None:
     """Replace the checkpoint of a run."""
     buffer = io.BytesIO()
     torch.save({"format": FORMAT, "settings": settings.plain(), **state}, buffer)
     replace_file(folder / CHECKPOINT, buffer.getvalue())
-    for left in folder.glob(f".{CHECKPOINT}-*"):  # of a run that was killed while it wrote
-        left.unlink(missing_ok=True)
+    for left in folder.glob(".*-*"):  # of a run that was killed while it wrote
+        if left.is_dir():
+            shutil.rmtree(left, ignore_errors=True)
+        else:
+            left.unlink(missing_ok=True)
 
 
 def load_checkpoint(folder: Path, settings: Settings) -> dict[str, Any] | None:
@@ -85,8 +108,8 @@ def read_settings(folder: Path) -> Settings | None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    content = io.BytesIO(path.read_bytes())
     try:
+        content = io.BytesIO(path.read_bytes())
         state: dict[str, Any] = torch.load(content, map_location="cpu", weights_only=True)
     except (RuntimeError, UnpicklingError, EOFError, OSError, zipfile.BadZipFile, ValueError) as error:
         raise ValueError(f"The checkpoint `{path}` cannot be read: it is truncated, damaged, or none.") from error

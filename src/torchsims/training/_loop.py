@@ -16,7 +16,7 @@ from torchsims.methods import Method
 from torchsims.steppers import MeritReport, Report
 from torchsims.steppers._distributed import World
 from torchsims.training._batches import load, mix, shards, training_batches
-from torchsims.training._checkpoints import load_checkpoint, save_checkpoint
+from torchsims.training._checkpoints import load_checkpoint, locked, save_checkpoint
 from torchsims.training._evaluation import Metrics, evaluate, pictures
 from torchsims.training._history import History
 from torchsims.training._settings import Settings
@@ -62,8 +62,9 @@ def train(
     """Train a model, or go on where a run with the same settings in the same folder stopped.
 
     A run that goes on ends as if it had never stopped, bit for bit: the order of the data and all random numbers are
-    functions of the seed and the step, and everything else is in the checkpoint. Under ``torchrun`` every process takes
-    a part of each batch, and the first one writes. The epoch is the last one, and the test split is looked at once.
+    functions of the seed and the step, and everything else is in the checkpoint, the number of threads included. Under
+    ``torchrun`` every process takes a part of each batch, and the first one writes. The test split is looked
+    at after the last epoch only.
 
     Args:
         settings: what to do.
@@ -83,11 +84,13 @@ def train(
         >>> len(outcome.history["losses"]["depth"])
         1
     """
-    with World.launch() as world, asked_to_stop() as asked:
+    with World.launch() as world, locked(folder, world.first), asked_to_stop() as asked:
         run = _Run(settings, folder, world, watches if world.first else (), workers)
         state = load_checkpoint(folder, settings)
         if state is not None:
             run.load(state)
+        else:
+            run.save()  # from now on the folder says whose it is
         try:
             run.start()
             run.train(asked, checkpoint_every)
@@ -193,14 +196,14 @@ class _Run:
         return values | ({"merit": report.merit} if isinstance(report, MeritReport) else {})
 
     def end_epoch(self) -> None:
+        with self.clock("evaluation"):
+            metrics = self.evaluate("val")  # first: if it fails, the epoch is still open, and a resumed run closes it
         self.method.end_epoch()
         self.epoch, self.batch = self.epoch + 1, 0
-        with self.clock("evaluation"):
-            metrics = self.evaluate("val")
         flat = {f"validation/{task}/{name}": v for task, values in metrics.items() for name, v in values.items()}
         self.history.end_epoch(flat)
         for watch in self.watches:
-            watch.epoch(self.epoch * self.steps, flat)
+            watch.epoch(self.epoch * self.steps - 1, flat)
 
     def finish(self) -> Outcome:
         with self.clock("evaluation"):
@@ -237,6 +240,7 @@ class _Run:
                 "model": self.model.state_dict(),
                 "method": self.method.state_dict(),
                 "history": self.history.state(),
+                "threads": torch.get_num_threads(),
             }
             if self.world.first:
                 save_checkpoint(self.folder, self.settings, state)
@@ -246,6 +250,7 @@ class _Run:
         self.model.load_state_dict(state["model"])
         self.method.load_state_dict(state["method"])
         self.history.load(state["history"])
+        torch.set_num_threads(state["threads"])  # how a sum is split decides how it is rounded
 
     @contextmanager
     def clock(self, what: str) -> Iterator[None]:

@@ -5,6 +5,7 @@ from typing import Any
 
 from torchsims._specs import choose, split_spec
 from torchsims.methods import Method
+from torchsims.training._batches import shards, training_batches
 from torchsims.workloads import Workload, load_workload
 
 __all__ = ["DTYPES", "Settings"]
@@ -64,6 +65,8 @@ class Settings:
         for name in ("weight_decay", "clip", "seed"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ValueError(f"Parameter `{name}` should not be negative. Found `{name} = {getattr(self, name)}`.")
+        if self.seed >= 2**63:
+            raise ValueError(f"Parameter `seed` should be below 2^63. Found `seed = {self.seed}`.")
         if not 0 <= self.warmup < 1:
             raise ValueError(f"Parameter `warmup` should be in [0, 1). Found `warmup = {self.warmup}`.")
         choose("dtype", self.dtype, DTYPES)
@@ -73,6 +76,12 @@ class Settings:
             choose("task", task, workload.tasks)
             if not (isfinite(factor) and factor > 0):
                 raise ValueError(f"Parameter `rescale` should be positive. Found {factor} for task `{task}`.")
+
+    def check_batches(self, ranks: int = 1) -> None:
+        """Refuse a batch that the data cannot fill, or that has no item for one of the ranks or micro-batches."""
+        batches = training_batches(self.workload().items("train"), self.batch, self.seed, 0)
+        for rank in range(ranks):
+            shards(batches[0], rank, ranks, self.micro_batches)
 
     def workload(self) -> Workload:
         """Return the data with its model, losses and metrics."""

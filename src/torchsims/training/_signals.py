@@ -9,22 +9,39 @@ from types import FrameType
 __all__ = ["asked_to_stop"]
 
 
-@contextmanager
-def asked_to_stop() -> Iterator[Callable[[], bool]]:
-    """Yield what tells whether an interrupt or a request to end has come; a second interrupt stops at once."""
-    asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():  # only that one may handle signals
-        yield asked.is_set
-        return
+class _Handler:
+    """Remembers that somebody asked; a second interrupt stops at once."""
 
-    def handle(number: int, frame: FrameType | None) -> None:
-        asked.set()
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self.asked.set()
         if number == signal.SIGINT:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+
+@contextmanager
+def asked_to_stop() -> Iterator[Callable[[], bool]]:
+    """Yield what tells whether an interrupt or a request to end has come.
+
+    One block may stand in another: what the inner one heard too late to act on, the outer one hears.
+
+    Example:
+        >>> with asked_to_stop() as asked:
+        ...     signal.raise_signal(signal.SIGTERM)
+        ...     asked()
+        True
+    """
+    handler = _Handler()
+    if threading.current_thread() is not threading.main_thread():  # only that one may handle signals
+        yield handler.asked.is_set
+        return
+    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield asked.is_set
+        yield handler.asked.is_set
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, previous in before.items():
+            signal.signal(number, previous)
+            if isinstance(previous, _Handler) and handler.asked.is_set():
+                previous.asked.set()

@@ -31,6 +31,10 @@ class Workload(ABC):
     def split(self, name: str) -> Dataset[Any]:
         """Return the data of ``"train"``, ``"val"`` or ``"test"``."""
 
+    def items(self, name: str) -> int:
+        """Return how many items a split has."""
+        return len(self.split(name))  # type: ignore[arg-type]  # every data set here has a length
+
     @abstractmethod
     def model(self, text: str) -> nn.Module:
         """Return a new model, named with its options; the global random generator decides where it starts."""

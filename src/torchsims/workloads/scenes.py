@@ -54,6 +54,9 @@ class SceneWorkload(DenseWorkload):
         }
         self._kept: dict[str, InMemory] = {}
 
+    def items(self, name: str) -> int:
+        return len(self._scenes[name])  # nothing is rendered
+
     def split(self, name: str) -> InMemory:
         if name not in self._kept:
             scenes = self._scenes[name]
