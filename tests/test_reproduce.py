@@ -37,7 +37,7 @@ QUICK = {
     "phase": ["--steps", "3", "--no-compile", "--taus", "0.01,1", "--ratios", "1,5", "--augments", "0,0.1"],
 }
 COLUMNS = {
-    "trajectories": {"method", "scale", "start", "end", "steps", "distance", "reached"},
+    "trajectories": {"method", "passes", "scale", "start", "end", "steps", "distance", "reached"},
     "variance": {"method", "var_1", "var_2", "var_mean", "paper"},
     "prox": {"prox", "mean_first_step", "mean_rank"},
     "rules": {"rule", "mean_first_step", "median_distance_then", "mean_rank", "as_close_as_0"},
