@@ -66,6 +66,18 @@ def test_every_name_leaves_its_folder_and_the_same_one_again(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
 
 
+@pytest.mark.parametrize(("name", "rows"), [("trajectories", 70), ("variance", 7)])
+def test_gradient_level_methods_take_part_by_name(
+    name: str, rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    methods = "mgda,pcgrad,cagrad,nashmtl,fairgrad,gradnorm,dbmtl"
+    options = ["--steps", "3", "--no-compile", "--methods", methods]
+    assert _call(monkeypatch, "reproduce", name, "--out", str(tmp_path / "out"), *options) == 0
+    found = _results(tmp_path / "out")["rows"]
+    assert len(found) == rows
+    assert {row.get("passes", "1 + 2") for row in found} == {"1 + 2"}
+
+
 def test_the_page_needs_no_other_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _call(monkeypatch, "reproduce", "prox", "--out", str(tmp_path / "out"), *QUICK["prox"])
     text = (tmp_path / "out" / "report.html").read_text()
