@@ -13,6 +13,7 @@ import torchsims
 from torchsims import cli
 
 NAMES = ["trajectories", "variance", "prox", "rules", "phase"]
+TABLES = ["methods", "transforms", "normalization", "tau", "lambda", "rescale"]  # on a workload: test_commands
 
 
 def _call(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -37,7 +38,7 @@ QUICK = {
     "phase": ["--steps", "3", "--no-compile", "--taus", "0.01,1", "--ratios", "1,5", "--augments", "0,0.1"],
 }
 COLUMNS = {
-    "trajectories": {"method", "scale", "start", "end", "steps", "distance", "reached"},
+    "trajectories": {"method", "passes", "scale", "start", "end", "steps", "distance", "reached"},
     "variance": {"method", "var_1", "var_2", "var_mean", "paper"},
     "prox": {"prox", "mean_first_step", "mean_rank"},
     "rules": {"rule", "mean_first_step", "median_distance_then", "mean_rank", "as_close_as_0"},
@@ -64,6 +65,18 @@ def test_every_name_leaves_its_folder_and_the_same_one_again(
     second = _results(tmp_path / "b")
     assert {**results, "seconds": 0} == {**second, "seconds": 0}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+
+
+@pytest.mark.parametrize(("name", "rows"), [("trajectories", 70), ("variance", 7)])
+def test_gradient_level_methods_take_part_by_name(
+    name: str, rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    methods = "mgda,pcgrad,cagrad,nashmtl,fairgrad,gradnorm,dbmtl"
+    options = ["--steps", "3", "--no-compile", "--methods", methods]
+    assert _call(monkeypatch, "reproduce", name, "--out", str(tmp_path / "out"), *options) == 0
+    found = _results(tmp_path / "out")["rows"]
+    assert len(found) == rows
+    assert {row.get("passes", "1 + 2") for row in found} == {"1 + 2"}
 
 
 def test_the_page_needs_no_other_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,7 +159,7 @@ def test_without_a_compiler_it_says_so_and_works(
 
 def test_reproduce_alone_lists_the_names(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert _call(monkeypatch, "reproduce") == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == NAMES
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == NAMES + TABLES
 
 
 def test_every_public_name_is_found_when_it_is_first_used() -> None:

@@ -1,8 +1,8 @@
 r"""Hundreds of independent runs on an analytic problem, advanced as one tensor.
 
-Every run is a row. The losses of all rows go through :mod:`torchsims.merit` or a scalarization at once, and an
-elementwise optimizer (Adam, SGD) moves all rows at once, so a row never sees another one. A run that reaches the front
-is over at that step; its row moves on unobserved, which costs nothing.
+Every run is a row. The losses of all rows go through :mod:`torchsims.merit`, a scalarization or a gradient-level method
+at once, and an elementwise optimizer (Adam, SGD) moves all rows at once, so a row never sees another one. A run that
+reaches the front is over at that step; its row moves on unobserved, which costs nothing.
 """
 
 from collections.abc import Callable
@@ -16,11 +16,12 @@ from torch import Tensor
 from torch.optim import Adam, Optimizer
 
 from torchsims import merit
+from torchsims.experiments._directions import Directions
 from torchsims.problems import Problem
 from torchsims.scalarizations import Scalarization
 from torchsims.transforms import Log, Transform
 
-__all__ = ["Outcome", "Rule", "Saddle", "run_rows"]
+__all__ = ["Method", "Outcome", "Rule", "Saddle", "run_rows"]
 
 _CHUNK = 250  # steps between two looks at the front
 
@@ -30,7 +31,9 @@ OptimizerFactory: TypeAlias = Callable[..., Optimizer]
 Setting: TypeAlias = float | Tensor
 Rule: TypeAlias = Callable[[int, Tensor], tuple[Tensor, Tensor]]
 Record: TypeAlias = tuple[Tensor, Tensor, Tensor]  # points, unscaled losses, norm of all gradients
-Gradients: TypeAlias = Callable[..., tuple[tuple[Tensor, ...], Record]]
+Memory: TypeAlias = tuple[Tensor, ...]  # what a method keeps for the next step
+Move: TypeAlias = tuple[tuple[Tensor, ...], Record, Memory]  # the gradients of all copies first
+Gradients: TypeAlias = Callable[..., Move]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +64,9 @@ class Saddle:
     rule: Rule | None = None
 
 
+Method: TypeAlias = Scalarization | Directions | Saddle
+
+
 @dataclass(frozen=True, eq=False)
 class Outcome:
     """Where every run ended, and the way there.
@@ -71,7 +77,8 @@ class Outcome:
         points: where it ended, `runs x d`.
         losses: the unscaled losses there, `runs x m`.
         distance: the distance of these to the front, `runs`.
-        settled: the first step at which the norm of all gradients was below the threshold, -1 if never, `runs`.
+        settled: the first step at which the norm of all gradients, or of the direction made of those of the tasks, was
+            below the threshold, -1 if never, `runs`.
         settled_losses: the unscaled losses at that step, NaN if never, `runs x m`.
         path: the unscaled losses at every ``every``-th step, `k x runs x m`; a run that is over stays at its end.
         every: the steps between two entries of ``path``.
@@ -90,7 +97,7 @@ class Outcome:
 
 def run_rows(
     problem: Problem,
-    method: Scalarization | Saddle,
+    method: Method,
     starts: Tensor,
     *,
     scale: Tensor | float = 1.0,
@@ -107,7 +114,7 @@ def run_rows(
 
     Args:
         problem: what to minimise.
-        method: a scalarization, or the settings of a saddle.
+        method: a scalarization, a gradient-level method, or the settings of a saddle.
         starts: one row a run, `runs x d`; their dtype is that of the runs.
         scale: what multiplies the losses before the method sees them, `runs x m`.
         steps: the most updates of a run.
@@ -150,7 +157,7 @@ class _Rows:
     def __init__(
         self,
         problem: Problem,
-        method: Scalarization | Saddle,
+        method: Method,
         starts: Tensor,
         scale: Tensor,
         order: Tensor,
@@ -161,12 +168,18 @@ class _Rows:
             return torch.as_tensor(setting).to(starts).expand(len(starts))[order]
 
         theta = starts[order]
+        self._memory: Memory = ()
         settings = [scale.to(starts).expand(len(starts), problem.tasks)[order]]
         if isinstance(method, Saddle):
             offset = torch.as_tensor(method.offset).to(starts).expand(starts.shape)[order]
             self._copies = [theta, theta + offset]
             settings += [per_run(x) for x in (method.tau, method.augment, method.prox, method.attract)]
             gradients = _saddle(problem, method)
+        elif isinstance(method, Directions):
+            shape = theta.unsqueeze(-2).expand(-1, problem.tasks, -1)  # that of the gradients
+            self._copies = [theta, *method.learned(shape)]
+            self._memory = method.memory(shape)
+            gradients = _directed(problem, method)
         else:
             self._copies = [theta]
             gradients = _descent(problem, method)
@@ -196,7 +209,7 @@ class _Rows:
         if self._rule is not None:
             chosen = self._rule(self._steps, self._residual[self._order.argsort()])
             self._settings[-2:] = [x[self._order] for x in chosen]
-        gradients, record = self._gradients(self._copies, *self._settings)
+        gradients, record, self._memory = self._gradients(self._copies, *self._settings, *self._memory)
         self._residual = record[-1]
         self._steps += 1
         for gradient, (optimizer, blocks) in zip(gradients, self._updates, strict=True):
@@ -274,7 +287,7 @@ def _first(hits: Tensor) -> Tensor:
     return hits.to(torch.uint8).argmax(0).where(hits.any(0), -1)
 
 
-def _inner_rates(method: Scalarization | Saddle, runs: int, rate: float) -> Tensor:
+def _inner_rates(method: Method, runs: int, rate: float) -> Tensor:
     inner = method.inner_rate if isinstance(method, Saddle) else None
     return torch.as_tensor(rate if inner is None else inner, dtype=torch.float64).expand(runs)
 
@@ -283,14 +296,26 @@ def _descent(problem: Problem, method: Scalarization) -> Gradients:
     if list(method.state_dict()):
         raise ValueError(f"Parameter `method` should keep no statistics between steps. Found {method}.")
 
-    def gradients(copies: list[Tensor], scale: Tensor) -> tuple[tuple[Tensor, ...], Record]:
+    def gradients(copies: list[Tensor], scale: Tensor) -> Move:
         def objective(theta: Tensor) -> tuple[Tensor, Tensor]:
             losses = problem.losses(theta)
             return method(losses * scale).sum(), losses
 
         (theta,) = copies
         gradient, losses = torch.func.grad(objective, has_aux=True)(theta)
-        return (gradient,), (theta.clone(), losses, gradient.norm(dim=-1))
+        return (gradient,), (theta.clone(), losses, gradient.norm(dim=-1)), ()
+
+    return gradients
+
+
+def _directed(problem: Problem, method: Directions) -> Gradients:
+    def gradients(copies: list[Tensor], scale: Tensor, *memory: Tensor) -> Move:
+        theta, *learned = copies
+        losses, pull, *_ = torch.func.vjp(problem.losses, theta)
+        slopes = (method.transform.slope(losses * scale) * scale).diag_embed()  # (run, task, task)
+        by_task = torch.stack([pull(slope)[0] for slope in slopes.unbind(-2)], -2)  # (run, task, coordinate)
+        move = method.move(by_task, losses * scale, tuple(learned), memory)
+        return (move.directions, *move.learned), (theta.clone(), losses, move.directions.norm(dim=-1)), move.memory
 
     return gradients
 
@@ -298,7 +323,7 @@ def _descent(problem: Problem, method: Scalarization) -> Gradients:
 def _saddle(problem: Problem, method: Saddle) -> Gradients:
     def gradients(
         copies: list[Tensor], scale: Tensor, tau: Tensor, augment: Tensor, prox: Tensor, attract: Tensor
-    ) -> tuple[tuple[Tensor, ...], Record]:
+    ) -> Move:
         def objective(theta: Tensor, challenger: Tensor) -> tuple[Tensor, Tensor]:
             losses = problem.losses(theta)
             h = merit.h(
@@ -315,6 +340,6 @@ def _saddle(problem: Problem, method: Saddle) -> Gradients:
         theta, challenger = copies
         (up, down), losses = torch.func.grad(objective, argnums=(0, 1), has_aux=True)(theta, challenger)
         up = up - attract.unsqueeze(-1) * (theta - challenger)
-        return (-up, down), (theta.clone(), losses, torch.cat([up, down], -1).norm(dim=-1))
+        return (-up, down), (theta.clone(), losses, torch.cat([up, down], -1).norm(dim=-1)), ()
 
     return gradients

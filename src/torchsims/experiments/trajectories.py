@@ -2,8 +2,9 @@
 
     torchsims reproduce trajectories --out runs/trajectories
 
-Five methods, both scalings 1 : 0.1 and 0.1 : 1, five starts; Adam with rate 1e-3 for both copies, at most 35 000 steps,
-stop at 0.05 of the front. The distance is measured in unscaled losses, so that the stop does not depend on the scaling.
+Five methods, or those after `--methods`, both scalings 1 : 0.1 and 0.1 : 1, five starts; Adam with rate 1e-3 for both
+copies, at most 35 000 steps, stop at 0.05 of the front. The distance is measured in unscaled losses, so that the stop
+does not depend on the scaling.
 """
 
 from dataclasses import asdict, dataclass
@@ -15,7 +16,7 @@ from matplotlib.lines import Line2D
 
 from torchsims.experiments._checks import check_names, check_points, check_positive
 from torchsims.experiments._runs import Outcome, run_rows
-from torchsims.experiments._toy_methods import FOOPS_TAU, LABELS, METHODS, PERTURB, STCH_MU, offset
+from torchsims.experiments._toy_methods import FOOPS_TAU, LABELS, METHODS, PASSES, PERTURB, STCH_MU, offset
 from torchsims.problems import Toy
 from torchsims.reporting import Progress, Report
 
@@ -69,6 +70,7 @@ def run(settings: Settings, progress: Progress) -> Report:
     rows = [
         {
             "method": LABELS[name],
+            "passes": PASSES[name],
             "scale": list(scale),
             "start": list(start),
             "end": outcome.losses[i].tolist(),
@@ -82,6 +84,7 @@ def run(settings: Settings, progress: Progress) -> Report:
     summary = [
         {
             "method": LABELS[name],
+            "passes": PASSES[name],
             "reached": int(outcome.reached.sum()),
             "of": len(runs),
             "gap_between_scalings": float((first - second).abs().amax()),
@@ -100,6 +103,7 @@ def run(settings: Settings, progress: Progress) -> Report:
         notes=[
             "Front grey, starts black, ends as stars; a red ring marks a run that did not reach the front.",
             "The gap is the largest difference between the ends of the two scalings, over starts and losses.",
+            "Passes are those of a step, forward + backward.",
         ],
     )
 

@@ -34,15 +34,22 @@ COLOURS = {
     "foops": "#e69f00",
     "foops-perturbed": "#7f5539",
     "sims": "#d55e00",
+    "mgda": "#56b4e9",
+    "pcgrad": "#332288",
+    "cagrad": "#117733",
+    "nashmtl": "#882255",
+    "fairgrad": "#999933",
+    "gradnorm": "#000000",
+    "dbmtl": "#aa4499",
 }
-DASHES = {"foops": "--", "foops-perturbed": ":"}  # FOOPS lies on EW
+DASHES = {"foops": "--", "foops-perturbed": ":", "fairgrad": "--"}  # FOOPS lies on EW, FairGrad on Nash-MTL
 
 
 @dataclass(frozen=True)
 class Settings:
     """What can be chosen; the temperature is that of SIMS."""
 
-    methods: tuple[str, ...] = tuple(METHODS)
+    methods: tuple[str, ...] = ("ew", "gls", "stch", "foops", "foops-perturbed", "sims")
     variant: Literal["paper", "cited"] = "paper"
     tau: float = 0.015
     seeds: int = 3
