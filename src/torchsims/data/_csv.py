@@ -80,7 +80,9 @@ def to_column(values: NDArray[Any]) -> NDArray[Any]:
     try:
         return np.where(missing, "nan", values).astype(np.float64)
     except ValueError:
-        return np.where(missing, None, values)
+        texts = values.copy()
+        texts[missing] = None
+        return texts
 
 
 def _texts(rows: list[list[str]]) -> list[NDArray[Any]]:

@@ -1,4 +1,4 @@
-"""Tables with several targets: CSV and Parquet files, numbers and categories, missing values anywhere.
+r"""Tables with several targets: CSV and Parquet files, numbers and categories, missing values anywhere.
 
 Example:
     >>> import tempfile
@@ -6,7 +6,7 @@ Example:
     >>> from torchsims.data.tables import Features, Target, read_table, split_rows
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "houses.csv"
-    ...     _ = path.write_text("rooms,town,price,sold\\n3,Rome,200000,yes\\n2,Oslo,,no\\n4,Rome,350000,yes\\n")
+    ...     _ = path.write_text("rooms,town,price,sold\n3,Rome,200000,yes\n2,Oslo,,no\n4,Rome,350000,yes\n")
     ...     table = read_table(path)
     >>> table["price"].tolist(), table["town"].tolist()
     ([200000.0, nan, 350000.0], ['Rome', 'Oslo', 'Rome'])

@@ -17,5 +17,27 @@ Example:
 
 from torchsims.models._dense import HPS, STL
 from torchsims.models._dense_losses import dense_losses, depth_loss, edges_loss, normals_loss, segmentation_loss
+from torchsims.models._esmm import ESMM
+from torchsims.models._mlp import MLP
+from torchsims.models._mmoe import MMoE
+from torchsims.models._ple import PLE
+from torchsims.models._shared_bottom import SharedBottom
+from torchsims.models._table_losses import class_loss, number_loss, table_losses
 
-__all__ = ["HPS", "STL", "dense_losses", "depth_loss", "edges_loss", "normals_loss", "segmentation_loss"]
+__all__ = [
+    "ESMM",
+    "HPS",
+    "MLP",
+    "PLE",
+    "STL",
+    "MMoE",
+    "SharedBottom",
+    "class_loss",
+    "dense_losses",
+    "depth_loss",
+    "edges_loss",
+    "normals_loss",
+    "number_loss",
+    "segmentation_loss",
+    "table_losses",
+]
