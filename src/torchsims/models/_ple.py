@@ -24,7 +24,7 @@ class _Extraction(nn.Module):
 
     def forward(self, streams: Sequence[Tensor]) -> list[Tensor]:
         found = [  # (row, expert, width), a stream
-            torch.stack([expert(stream) for expert in experts], dim=1)  # type: ignore[union-attr]  # a ModuleList
+            torch.stack([expert(stream) for expert in experts], dim=1)  # type: ignore[attr-defined]  # a ModuleList
             for stream, experts in zip(streams, self.experts, strict=True)
         ]
         *own, shared = found
