@@ -1,14 +1,14 @@
 """Notices when a merit-function method forgets a task."""
 
 from collections.abc import Mapping
-from math import isfinite, log
+from math import exp, isfinite, log
 from typing import final
 
 __all__ = ["StarvationWarning", "Starved"]
 
 SHARE = 0.1  # of an equal weight: below it a task hardly moves the model
 AHEAD = 0.5  # in log loss: the challenger does better by a factor of 1.6, so that there is something to learn
-MEMORY = 0.98  # of the running means: about 50 steps
+MEMORY = 0.99  # of the running means: about 100 steps
 
 
 class StarvationWarning(UserWarning):
@@ -20,8 +20,8 @@ class Starved:
     r"""Watches the steps of SIMS or FOOPS for tasks that are starved.
 
     A merit function looks at the task with the least room to improve. Where the challenger is far ahead on a task, its
-    weight goes to zero for the model as well, which never catches up. With :math:`\bar w_i` and :math:`\bar D_i` running
-    means over about 50 steps, a task is starved when
+    weight goes to zero for the model as well, which never catches up. With :math:`\bar w_i` and :math:`\bar D_i` the
+    running means over about 100 steps, a task is starved when
 
     .. math::
         m \, \bar w_i < 0.1 \quad \text{and} \quad \bar D_i > 0.5, \qquad D_i = \ln L_i(\theta) - \ln L_i(\theta')
@@ -36,13 +36,13 @@ class Starved:
 
     Example:
         >>> starved = Starved()
-        >>> for _ in range(200):
+        >>> for _ in range(300):
         ...     new = starved.see({"a": 0.999, "b": 0.001}, {"a": 1.0, "b": 9.0}, {"a": 0.9, "b": 1.0})
         >>> starved.tasks
         ['b']
         >>> print(starved.advice("b"))
-        Task `b` is starved: its weight is 0.001 of 0.5, and the challenger is 9 times better. Give the method `augment`,
-        for instance 0.1, or a larger `tau`.
+        Task `b` is starved: its weight is 0.001 where 0.5 is equal, and the challenger is 9 times better. Give the
+        method `augment`, such as 0.1, or a larger `tau`.
     """
 
     def __init__(self) -> None:
@@ -78,10 +78,10 @@ class Starved:
 
     def advice(self, task: str) -> str:
         """Return what to say about a task, in one sentence, and the cure in another."""
-        factor = 2.718281828459045 ** self._ahead[task]
+        weight, equal = self._weights[task], 1 / len(self._weights)
         return (
-            f"Task `{task}` is starved: its weight is {self._weights[task]:.2g} of {1 / len(self._weights):.2g}, and the "
-            f"challenger is {factor:.2g} times better. Give the method `augment`, for instance 0.1, or a larger `tau`."
+            f"Task `{task}` is starved: its weight is {weight:.2g} where {equal:.2g} is equal, and the challenger is "
+            f"{exp(self._ahead[task]):.2g} times better. Give the method `augment`, such as 0.1, or a larger `tau`."
         )
 
     @staticmethod

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 __all__ = ["Features", "as_numbers", "codes_of", "is_missing", "standard"]
 
 Floats = NDArray[np.float64]
+MARKS = ("nan", "NaT", "<NA>")  # how missing values of data frames are written
 RARE = 2  # a category seen fewer times tells nothing that lasts; it shares the code of those never seen
 
 
@@ -80,10 +81,15 @@ class Features:
 
 
 def is_missing(column: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return where a column has no value: NaN, or ``None`` among objects."""
+    """Return where a column has no value: NaN, or among objects ``None`` and what data frames mark as missing.
+
+    Example:
+        >>> is_missing(np.array(["a", None, np.nan], dtype=object)).tolist()
+        [False, True, True]
+    """
     if column.dtype != object:
         return np.isnan(column) if column.dtype.kind == "f" else np.zeros(len(column), bool)
-    return np.array([value is None or value != value for value in column], dtype=bool)
+    return np.array([value is None or str(value) in MARKS for value in column], dtype=bool)
 
 
 def standard(column: NDArray[Any]) -> tuple[float, float, bool]:

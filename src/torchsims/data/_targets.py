@@ -86,3 +86,11 @@ class Target:
                 raise ValueError(f"Target `{self.name}` should be finite. Found an infinite value.")
             return z
         return codes_of(column, self.classes) - 1
+
+    def decode(self, outputs: NDArray[Any]) -> NDArray[Any]:
+        """Return numbers in the unit of the table, or classes, of what a network says, `row x output`."""
+        if self.classes is None:
+            numbers: Floats = self.mean + self.sd * outputs[:, 0].astype(np.float64)
+            return numbers
+        found: NDArray[Any] = outputs.argmax(1) if self.outputs > 1 else (outputs[:, 0] > 0).astype(np.int64)
+        return self.classes[found]

@@ -13,7 +13,7 @@ SumAndCount = tuple[Tensor, Tensor]
 EXACT = 1e-15  # the square of what rounding of single precision leaves of a unit: no row is known better
 
 
-def number_loss(prediction: Tensor, target: Tensor, sd: float = 1.0) -> SumAndCount:
+def number_loss(prediction: Tensor, target: Tensor, sd: Tensor | float = 1.0) -> SumAndCount:
     r"""Return the squared error in native units summed over the rows whose target is known, and their number.
 
     .. math::
@@ -23,9 +23,9 @@ def number_loss(prediction: Tensor, target: Tensor, sd: float = 1.0) -> SumAndCo
     mean is at least 1e-15 :math:`\text{sd}^2`, so that its logarithm exists where a batch is fitted to the last bit.
 
     Args:
-        prediction: :math:`\hat z` in standard units, `row x 1`.
-        target: z in standard units, `row`; NaN where missing.
-        sd: how many native units a standard unit is.
+        prediction: :math:`\hat z` in standard units, `row x 1`, or `row x target` for several targets at once.
+        target: z in standard units, `row`, or `row x target`; NaN where missing.
+        sd: how many native units a standard unit is; in double precision, `target`, if there are several.
 
     Example:
         >>> total, count = number_loss(torch.tensor([[1.0], [2.0], [3.0]]), torch.tensor([0.0, torch.nan, 3.5]), sd=10)
@@ -33,9 +33,9 @@ def number_loss(prediction: Tensor, target: Tensor, sd: float = 1.0) -> SumAndCo
         (125.0, 2)
     """
     known = ~target.isnan()
-    error = prediction.squeeze(-1) - target.where(known, 0.0)
-    count = known.sum()
-    total = error.double().square().where(known, 0.0).sum()
+    error = prediction.reshape(target.shape) - target.where(known, 0.0)
+    count = known.sum(0)
+    total = error.double().square().where(known, 0.0).sum(0)
     return sd**2 * torch.maximum(total, EXACT * count), count
 
 
