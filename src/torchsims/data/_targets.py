@@ -93,4 +93,4 @@ class Target:
             numbers: Floats = self.mean + self.sd * outputs[:, 0].astype(np.float64)
             return numbers
         found: NDArray[Any] = outputs.argmax(1) if self.outputs > 1 else (outputs[:, 0] > 0).astype(np.int64)
-        return self.classes[found]
+        return np.take(self.classes, found)
