@@ -80,6 +80,7 @@ def test_one_file_imports_torch_distributed() -> None:
 def test_importing_the_package_loads_no_optional_dependency() -> None:
     optional = ["torchjd", "transformers", "peft", "torchmetrics", "sklearn", "matplotlib", "rich", "typer", "scipy"]
     optional += ["pandas", "pyarrow"]
-    code = f"import sys, torchsims, torchsims.data.tables, torchsims.data.aliccp, torchsims.models; print([m for m in {optional} if m in sys.modules])"
+    rooms = "torchsims, torchsims.data.tables, torchsims.data.aliccp, torchsims.models"
+    code = f"import sys, {rooms}; print([m for m in {optional} if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from torchsims.data._click_codes import encode_folder, moments, vocabulary
 from torchsims.data._click_csv import read_preprocessed
-from torchsims.data._click_files import finished, read_columns, write_columns
+from torchsims.data._click_files import blocks, finished, read_columns, write_columns
 from torchsims.data._click_log import DESCRIPTION
-from torchsims.data._click_raw import NUMBER, read_common, read_skeleton
+from torchsims.data._click_raw import read_common, read_skeleton
+from torchsims.data._clicks import NUMBER
 
 __all__ = ["convert"]
 
@@ -99,9 +100,9 @@ def _write(folder: Path, parts: Iterator[dict[str, NDArray[Any]]]) -> int:
 
 def _write_vocabularies(ids: Path, min_count: int, folder: Path) -> None:
     for part in ("own", "common"):
-        for name, column in read_columns(ids / part).items():
-            if name not in ("click", "purchase", "common") and not name.startswith(NUMBER):
-                np.save(folder / f"{name}.npy", vocabulary(column, min_count))
+        for path in (ids / part).glob("*.npy"):
+            if path.stem not in ("click", "purchase", "common") and not path.stem.startswith(NUMBER):
+                np.save(folder / path.name, vocabulary(blocks(path), min_count))
 
 
 def _write_codes(ids: Path, known: Path, folder: Path) -> None:
@@ -113,12 +114,12 @@ def _write_codes(ids: Path, known: Path, folder: Path) -> None:
 
 def _describe(out: Path, splits: list[str], min_count: int) -> None:
     """Write what the log is; with this file the conversion is complete."""
-    train = read_columns(out / "train" / "own") | read_columns(out / "train" / "common")
+    numbers = sorted((out / "train").glob(f"*/{NUMBER}*.npy"))
     description = {
         "splits": splits,
         "min_count": min_count,
         "codes": {name: len(known) + 1 for name, known in read_columns(out / "vocabulary").items()},
-        "numbers": {name: moments(column) for name, column in train.items() if name.startswith(NUMBER)},
+        "numbers": {path.stem: moments(blocks(path)) for path in numbers},
         "dropped": {split: json.loads((out / split / DROPPED).read_text()) for split in splits},
     }
     part = out / f"{DESCRIPTION}.part"

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from torchsims.data._click_files import CHUNK
-from torchsims.data._click_raw import LARGEST, NUMBER
+from torchsims.data._click_raw import LARGEST
+from torchsims.data._clicks import NUMBER
 from torchsims.data._csv import open_text, start
 
 __all__ = ["read_preprocessed"]

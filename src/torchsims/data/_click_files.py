@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["CHUNK", "chunks", "finished", "read_columns", "write_columns"]
+__all__ = ["CHUNK", "blocks", "finished", "read_columns", "write_columns"]
 
 CHUNK = 1 << 15  # rows in memory at a time while text is read
 BLOCK = 1 << 20  # rows in memory at a time while columns are read
@@ -55,10 +55,13 @@ def read_columns(folder: Path) -> dict[str, NDArray[Any]]:
     return {path.stem: _map(path) for path in sorted(folder.glob("*.npy"))}
 
 
-def chunks(column: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    """Yield parts of a column, each in memory."""
-    for start in range(0, len(column), BLOCK):
-        yield np.asarray(column[start : start + BLOCK])
+def blocks(path: Path) -> Iterator[NDArray[Any]]:
+    """Yield parts of a column. They are read, not mapped: mapped pages would count as memory of the process."""
+    with path.open("rb") as file:
+        npy.read_magic(file)
+        (rows,), _, dtype = npy.read_array_header_1_0(file)
+        for start in range(0, rows, BLOCK):
+            yield np.fromfile(file, dtype, min(BLOCK, rows - start))
 
 
 def _map(path: Path) -> NDArray[Any]:

@@ -8,8 +8,7 @@ from typing import final
 
 from torchsims.data._click_codes import moments
 from torchsims.data._click_files import read_columns
-from torchsims.data._click_raw import NUMBER
-from torchsims.data._clicks import Clicks
+from torchsims.data._clicks import NUMBER, Clicks
 
 __all__ = ["DESCRIPTION", "ClickLog", "open_log"]
 
@@ -46,7 +45,7 @@ class ClickLog:
         return cls(
             {"train": train, "test": test},
             {n: int(max(c.max(), others[n].max())) + 1 for n, c in columns.items() if not n.startswith(NUMBER)},
-            {n: moments(c) for n, c in columns.items() if n.startswith(NUMBER)},
+            {n: moments([c]) for n, c in columns.items() if n.startswith(NUMBER)},
         )
 
 

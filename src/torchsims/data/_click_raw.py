@@ -9,14 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from torchsims.data._click_files import CHUNK
-from torchsims.data._clicks import COMMON, OWN, VALUED, Clicks
+from torchsims.data._clicks import COMMON, NUMBER, OWN, VALUED, Clicks
 from torchsims.data._csv import open_text
 
-__all__ = ["NUMBER", "read_common", "read_skeleton", "write_raw"]
+__all__ = ["LARGEST", "read_common", "read_skeleton", "write_raw"]
 
 Part = dict[str, NDArray[Any]]
 
-NUMBER = "D"  # what the name of the column of a field's number begins with
 BETWEEN, BEFORE_ID, BEFORE_VALUE = "\x01", "\x02", "\x03"
 LARGEST = 2**31  # ids are stored in 32 bits
 

@@ -7,7 +7,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["COMMON", "OWN", "VALUED", "Clicks"]
+__all__ = ["COMMON", "NUMBER", "OWN", "VALUED", "Clicks"]
 
 Column = NDArray[Any]
 
@@ -19,6 +19,8 @@ OWN = ("205", "206", "207", "210", "216", "508", "509", "702", "853", "301")
 
 VALUED = ("109_14", "110_14", "127_14", "150_14", "508", "509", "702", "853")
 """The fields whose ids come with a number that is not always one; its column is called ``D`` and the field."""
+
+NUMBER = "D"
 
 
 @final
