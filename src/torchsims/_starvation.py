@@ -7,7 +7,7 @@ from typing import final
 __all__ = ["StarvationWarning", "Starved"]
 
 SHARE = 0.1  # of an equal weight: below it a task hardly moves the model
-AHEAD = 0.5  # in log loss: the challenger does better by a factor of 1.6, so that there is something to learn
+AHEAD = 0.1  # in log loss: the challenger does better by a tenth, so that there is something to learn
 MEMORY = 0.99  # of the running means: about 100 steps
 
 
@@ -24,7 +24,7 @@ class Starved:
     running means over about 100 steps, a task is starved when
 
     .. math::
-        m \, \bar w_i < 0.1 \quad \text{and} \quad \bar D_i > 0.5, \qquad D_i = \ln L_i(\theta) - \ln L_i(\theta')
+        m \, \bar w_i < 0.1 \quad \text{and} \quad \bar D_i > 0.1, \qquad D_i = \ln L_i(\theta) - \ln L_i(\theta')
 
     - :math:`w_i`: its weight, out of :math:`m` that sum to one;
     - :math:`L_i(\theta), L_i(\theta')`: its loss at the model and at the challenger.

@@ -26,8 +26,9 @@ def read_common(path: Path, places: dict[str, int]) -> Iterator[Part]:
     for number, line in reader.lines():
         key, n, features = reader.split(number, line, 3)
         reader.add(number, n, features)
-        if places.setdefault(key, len(places)) != len(places) - 1:
+        if key in places:
             raise ValueError(f"Line {number} of `{path}` should have an id of its own. Found `{key}` again.")
+        places[key] = len(places)
         if reader.full:
             yield reader.take()
     yield reader.take()

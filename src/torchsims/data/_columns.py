@@ -124,5 +124,5 @@ def as_numbers(name: str, column: NDArray[Any], what: str = "Feature") -> Floats
         try:
             numbers[row] = float(column[row])
         except (TypeError, ValueError):
-            raise ValueError(f"{what} `{name}` should hold numbers. Found {column[row]!r} in row {row + 1}.") from None
+            raise ValueError(f"{what} `{name}` should hold numbers. Found {column[row]!r}.") from None
     return numbers

@@ -92,7 +92,6 @@ class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         """Train on features, `row x feature`, and targets, `row` or `row x target`, NaN or ``None`` where missing."""
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        plan = self._plan()
         features = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
         columns, self._flat = read_columns(y)
         check_consistent_length(features, columns[0])
@@ -102,8 +101,9 @@ class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         features, labels = features[known], [label[known] for label in labels]
         self._mean = features.mean(0)
         self._sd = np.where(features.min(0) < features.max(0), features.std(0), 1.0)
-        fit = Fit((features - self._mean) / self._sd, self.targets_, labels, plan)
-        fit.run()
+        with torch.random.fork_rng(devices=[]):  # the global generator is the user's
+            fit = Fit((features - self._mean) / self._sd, self.targets_, labels, self._plan())
+            fit.run()
         self.network_, self.losses_, self.starved_ = fit.network.double().eval(), np.array(fit.losses), fit.starved
         return self
 

@@ -65,7 +65,7 @@ class Plan:
 
 
 class Fit:
-    """One training of one network.
+    """One training of one network; seeds the global generator.
 
     Args:
         features: standardised, `row x feature`.
@@ -85,9 +85,8 @@ class Fit:
         self._plan, self._targets = plan, targets
         self._x = torch.from_numpy(np.ascontiguousarray(features, dtype=np.float32))
         self._read_labels(labels)
-        with torch.random.fork_rng(devices=[]):  # the global generator is the user's
-            torch.manual_seed(plan.seed)
-            self.network = Network(self._x.shape[1], plan.hidden, sum(target.outputs for target in targets))
+        torch.manual_seed(plan.seed)
+        self.network = Network(self._x.shape[1], plan.hidden, sum(target.outputs for target in targets))
         self.losses: list[list[float]] = []
         self._starved = Starved()
 

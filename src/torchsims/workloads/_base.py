@@ -94,5 +94,5 @@ class InMemory(Batched):
         return len(next(iter(self.columns.values())))
 
     def batch(self, items: Sequence[int]) -> dict[str, Tensor]:
-        rows = torch.tensor(items)
+        rows = torch.tensor(items, dtype=torch.int64)
         return {name: column[rows] for name, column in self.columns.items()}

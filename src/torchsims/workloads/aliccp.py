@@ -41,7 +41,7 @@ class _Impressions(Batched):
         return len(self._part) if self._rows is None else len(self._rows)
 
     def batch(self, items: Sequence[int]) -> dict[str, Tensor]:
-        rows = self._place(np.asarray(items))
+        rows = self._place(np.asarray(items, dtype=np.int64))
         click, purchase = (labels[rows].astype(np.int64) for labels in (self._part.click, self._part.purchase))
         numbers = (self._part.columns(list(self._log.numbers), rows) - self._mean) / self._sd
         columns: dict[str, NDArray[Any]] = {
@@ -78,7 +78,7 @@ class AliCCPWorkload(TabularWorkload):
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "default": {"epochs": 3, "batch": 1024, "lr": 1e-3, "model": "sharedbottom"},
-        "small": {"epochs": 1, "batch": 512, "lr": 1e-3, "model": "sharedbottom:embedding=4"},
+        "small": {"epochs": 2, "batch": 256, "lr": 2e-3, "model": "sharedbottom:embedding=4"},
     }
 
     def __init__(
