@@ -6,11 +6,17 @@ from pathlib import Path
 import pytest
 
 import torchsims
+import torchsims.data.aliccp
 import torchsims.data.scenes
+import torchsims.data.tables
+import torchsims.sklearn
 from torchsims import data, merit, metrics, models, normalizers, problems, scalarizations, transforms
 
 ROOT = Path(__file__).parent.parent
-MODULES = [torchsims, merit, normalizers, problems, scalarizations, transforms, data, data.scenes, metrics, models]
+MODULES = [
+    *(torchsims, merit, normalizers, problems, scalarizations, transforms, metrics, models),
+    *(data, data.scenes, data.tables, data.aliccp, torchsims.sklearn),
+]
 
 
 def test_the_readme_runs_from_top_to_bottom() -> None:

@@ -26,7 +26,7 @@ ALLOWED: dict[str, set[str]] = {
     "models": {"losses"},
     "methods": {"_specs", "transforms", "normalizers", "scalarizations", "steppers"},
     "workloads": {"_specs", "losses", "data", "models", "metrics"},
-    "training": {"_specs", "losses", "steppers", "methods", "workloads"},
+    "training": {"_specs", "_starvation", "losses", "steppers", "methods", "workloads"},
     "sklearn": {"_starvation", "losses", "data", "models", "methods", "steppers"},
     "reporting": set(),
     "experiments": {"merit", "transforms", "scalarizations", "steppers", "problems", "reporting"},

@@ -1,6 +1,7 @@
 """A small temperature starves a task, the method says so, and augmentation cures it; defaults starve none."""
 
 import warnings
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -8,6 +9,7 @@ import pytest
 
 from torchsims._starvation import StarvationWarning, Starved
 from torchsims.sklearn import MultiTaskEstimator
+from torchsims.training import Settings, train
 
 Array = npt.NDArray[np.float64]
 
@@ -18,10 +20,10 @@ def easy_and_hard() -> tuple[Array, Array]:
     On noise no challenger gets ahead, so that a small temperature looks at nothing else.
     """
     rng = np.random.default_rng(0)
-    x = rng.normal(size=(4000, 20))
+    x = rng.normal(size=(2000, 20))
     base, other = (x @ rng.normal(size=20) / np.sqrt(20) for _ in range(2))
     easy = np.stack([base + 0.05 * np.tanh(x[:, 0]), base + 0.05 * x[:, 1], other], axis=1)
-    hard = 0.3 * base[:, None] + rng.normal(size=(4000, 3))
+    hard = 0.3 * base[:, None] + rng.normal(size=(2000, 3))
     return x, np.concatenate([easy, hard], axis=1) * [1e3, 1.0, 1e-3, 1.0, 10.0, 1e-2]
 
 
@@ -43,6 +45,26 @@ def test_a_small_temperature_starves_and_augmentation_cures(method: str) -> None
     assert sorted(starved.starved_) == ["0", "1", "2"]
     assert cured.starved_ == []
     assert worst < 0.5 < 0.98 < better
+
+
+def test_training_says_so_too_also_after_a_stop(tmp_path: Path) -> None:
+    x, y = easy_and_hard()
+    names = [*(f"x{i}" for i in range(20)), *"abcdef"]
+    lines = [",".join(map(repr, row)) for row in np.concatenate([x, y], axis=1).tolist()]
+    (tmp_path / "t.csv").write_text("\n".join([",".join(names), *lines]) + "\n")
+    settings = Settings(
+        data=f"table:csv={tmp_path}/t.csv:targets=a+b+c+d+e+f",
+        method="sims:tau=0.05:ratio=5",
+        model="mlp:hidden=32:layers=1",
+        epochs=10,
+        batch=64,
+        lr=3e-3,
+    )
+    with pytest.warns(StarvationWarning, match=r"Task `[abc]` is starved"):
+        outcome = train(settings, tmp_path / "run")
+    assert sorted(outcome.starved) == ["a", "b", "c"]
+    again = train(settings, tmp_path / "run")  # finished: nothing is trained, and nothing forgotten
+    assert again.starved == outcome.starved
 
 
 def test_the_defaults_starve_no_task() -> None:

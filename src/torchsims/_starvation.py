@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from math import exp, isfinite, log
-from typing import final
+from typing import Any, final
 
 __all__ = ["StarvationWarning", "Starved"]
 
@@ -12,7 +12,13 @@ MEMORY = 0.99  # of the running means: about 100 steps
 
 
 class StarvationWarning(UserWarning):
-    """A task gets almost no weight although the challenger shows that it could be learned."""
+    """A task gets almost no weight although the challenger shows that it could be learned.
+
+    Example:
+        >>> import warnings
+        >>> with warnings.catch_warnings(action="ignore", category=StarvationWarning):
+        ...     pass  # where it is meant
+    """
 
 
 @final
@@ -83,6 +89,15 @@ class Starved:
             f"Task `{task}` is starved: its weight is {weight:.2g} where {equal:.2g} is equal, and the challenger is "
             f"{exp(self._ahead[task]):.2g} times better. Give the method `augment`, such as 0.1, or a larger `tau`."
         )
+
+    def state(self) -> dict[str, Any]:
+        """Return all of it, for a checkpoint."""
+        return {"tasks": self.tasks, "steps": self._steps, "weights": self._weights, "ahead": self._ahead}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Go on from what :meth:`state` returned."""
+        self.tasks = list(state["tasks"])
+        self._steps, self._weights, self._ahead = (dict(state[name]) for name in ("steps", "weights", "ahead"))
 
     @staticmethod
     def _mix(means: dict[str, float], task: str, value: float, rate: float) -> None:

@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 
 from torchsims.data._columns import Features, is_missing
 from torchsims.data._csv import check_header, read_csv
-from torchsims.data._targets import Kind, Target
+from torchsims.data._targets import Target
 
-__all__ = ["Features", "Kind", "Target", "is_missing", "read_table", "split_rows"]
+__all__ = ["Features", "Target", "is_missing", "read_table", "split_rows"]
 
 PARQUET = (".parquet", ".pq")
 

@@ -12,6 +12,7 @@ Example:
     ((200, 2), True)
 """
 
+from torchsims._starvation import StarvationWarning
 from torchsims.sklearn._estimator import MultiTaskEstimator
 
-__all__ = ["MultiTaskEstimator"]
+__all__ = ["MultiTaskEstimator", "StarvationWarning"]
