@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch -e '.[dev,experiments,gradient,vision]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch -e '.[dev,experiments,gradient,tables,vision]'
 	touch $@
 
 run: $(VENV)/.installed

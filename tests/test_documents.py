@@ -6,10 +6,13 @@ from pathlib import Path
 import pytest
 
 import torchsims
+import torchsims.data.aliccp
 import torchsims.data.cityscapes
 import torchsims.data.nyuv2
 import torchsims.data.pascal
 import torchsims.data.scenes
+import torchsims.data.tables
+import torchsims.sklearn
 from torchsims import (
     aggregations,
     data,
@@ -37,6 +40,9 @@ MODULES = [
     transforms,
     data,
     data.scenes,
+    data.tables,
+    data.aliccp,
+    torchsims.sklearn,
     data.nyuv2,
     data.cityscapes,
     data.pascal,

@@ -7,12 +7,30 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
-from sklearn.metrics import accuracy_score, f1_score, jaccard_score  # type: ignore[import-untyped]
+from sklearn.metrics import (  # type: ignore[import-untyped]
+    accuracy_score,
+    f1_score,
+    jaccard_score,
+    mean_absolute_error,
+    r2_score,
+    roc_auc_score,
+)
 from torch import Tensor
 
 from ranks import run_ranks
 from torchsims import metrics
-from torchsims.metrics import DenseMetric, Depth, Edges, Normals, Saliency, Segmentation
+from torchsims.metrics import (
+    AUC,
+    Accuracy,
+    Classification,
+    DenseMetric,
+    Depth,
+    Edges,
+    Normals,
+    Regression,
+    Saliency,
+    Segmentation,
+)
 
 IMAGES, CLASSES, SIZE = 9, 5, (12, 10)
 Twin = Callable[[Tensor, Tensor], dict[str, float]]
@@ -51,6 +69,26 @@ def salient(generator: torch.Generator) -> tuple[Tensor, Tensor]:
     prediction, target = masks(generator)
     target[2], prediction[2] = 0, -9  # nothing salient, and nothing found
     target[3] = 0  # nothing salient, but something found
+    return prediction, target
+
+
+def row_logits(generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Logits of rows, some of them equal; a row in ten has no label."""
+    target = torch.randint(-1, 9, (IMAGES * 40,), generator=generator).clamp(max=1)
+    prediction = target + 2 * torch.randn(target.shape, generator=generator)
+    return ((4 * prediction).round() / 4).view(IMAGES, 40), target.view(IMAGES, 40)
+
+
+def row_scores(generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    target = torch.randint(-1, CLASSES, (IMAGES, 40), generator=generator)
+    right = torch.nn.functional.one_hot(target.clamp(min=0), CLASSES)
+    return right + torch.randn(IMAGES, 40, CLASSES, generator=generator), target
+
+
+def row_numbers(generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    target = 3 + torch.randn(IMAGES, 40, generator=generator)
+    prediction = target + torch.randn(IMAGES, 40, generator=generator)
+    target[torch.rand(target.shape, generator=generator) < 0.3] = torch.nan
     return prediction, target
 
 
@@ -101,13 +139,66 @@ def saliency_twin(prediction: Tensor, target: Tensor) -> dict[str, float]:
     return {"miou": max(found)}
 
 
+def rows_of(prediction: Tensor, target: Tensor) -> tuple[Array, Array]:
+    known = (target >= 0) & ~target.isnan()
+    return prediction[known].double().numpy(), target[known].numpy()
+
+
+def accuracy_twin(prediction: Tensor, target: Tensor) -> dict[str, float]:
+    scores, labels = rows_of(prediction, target)
+    found = scores.argmax(1) if scores.ndim == 2 else scores > 0
+    return {"accuracy": float(accuracy_score(labels, found))}
+
+
+def auc_twin(prediction: Tensor, target: Tensor) -> dict[str, float]:
+    scores, labels = rows_of(prediction, target)
+    if scores.ndim == 1:
+        return {"auc": float(roc_auc_score(labels, scores))}
+    return {"auc": float(np.mean([roc_auc_score(labels == k, scores[:, k]) for k in np.unique(labels)]))}
+
+
+def classification_twin(prediction: Tensor, target: Tensor) -> dict[str, float]:
+    return auc_twin(prediction, target) | accuracy_twin(prediction, target)
+
+
+def regression_twin(prediction: Tensor, target: Tensor) -> dict[str, float]:
+    known = ~target.isnan()
+    found, right = prediction[known].numpy(), target[known].numpy()
+    return {"r2": float(r2_score(right, found)), "mae": 8 * float(mean_absolute_error(right, found))}
+
+
+class ByImage(DenseMetric):
+    """A metric of rows on rows that come in groups, as pixels come in images."""
+
+    def __init__(self, metric: DenseMetric) -> None:
+        super().__init__()
+        self.metric = metric
+        self.directions = metric.directions  # type: ignore[misc]  # those of this one
+
+    def update(self, prediction: Tensor, target: Tensor) -> None:
+        self.metric.update(prediction.flatten(0, 1), target.flatten())
+
+    def compute(self) -> dict[str, Tensor]:
+        return self.metric.compute()
+
+    def reset(self) -> None:
+        super().reset()
+        self.metric.reset()
+
+
 CASES: dict[str, tuple[Callable[[], DenseMetric], Callable[[torch.Generator], tuple[Tensor, Tensor]], Twin]] = {
     "Segmentation": (lambda: Segmentation(CLASSES), scores, segmentation_twin),
     "Depth": (Depth, depths, depth_twin),
     "Normals": (Normals, directions, normals_twin),
     "Edges": (Edges, masks, edges_twin),
     "Saliency": (Saliency, salient, saliency_twin),
+    "AUC": (lambda: ByImage(AUC()), row_logits, auc_twin),
+    "AUC of classes": (lambda: ByImage(AUC(CLASSES)), row_scores, auc_twin),
+    "Accuracy": (lambda: ByImage(Accuracy()), row_logits, accuracy_twin),
+    "Classification": (lambda: ByImage(Classification(CLASSES)), row_scores, classification_twin),
+    "Regression": (lambda: ByImage(Regression(sd=8)), row_numbers, regression_twin),
 }
+ROWS = ("AUC", "AUC of classes", "Accuracy", "Classification", "Regression")
 
 
 def make_case(name: str, seed: int = 0) -> tuple[DenseMetric, Tensor, Tensor]:
@@ -143,7 +234,7 @@ def two_ranks() -> dict[str, list[Any]]:
 
 def test_every_metric_has_a_case() -> None:
     found = {name for name in metrics.__all__ if isinstance(getattr(metrics, name), type)}
-    assert found - {"DenseMetric"} == set(CASES)
+    assert found - {"DenseMetric"} == set(CASES) - {"AUC of classes"}
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -184,8 +275,9 @@ def test_reset_forgets(name: str) -> None:
     assert values(metric) == whole(name)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [name for name in CASES if "AUC" not in name and name != "Classification"])
 def test_the_state_does_not_grow(name: str) -> None:
+    """That of an AUC does: no summary of fixed size has the exact value."""
     metric, prediction, target = make_case(name)
     sizes = []
     for _ in range(2):
@@ -194,9 +286,11 @@ def test_the_state_does_not_grow(name: str) -> None:
     assert sizes[0] == sizes[1]
 
 
-@pytest.mark.parametrize("name", ["Segmentation", "Depth", "Normals", "Edges"])
+@pytest.mark.parametrize("name", ["Segmentation", "Depth", "Normals", "Edges", *ROWS])
 def test_without_a_label_a_metric_is_not_a_number(name: str) -> None:
     metric, prediction, target = make_case(name)
+    if name == "Regression":
+        target = torch.full_like(target, torch.nan)
     metric.update(prediction, target.new_zeros(target.shape) if name in ("Depth", "Normals") else target.clamp(max=-1))
     assert all(np.isnan(value) for value in values(metric).values())
 
@@ -249,3 +343,38 @@ def test_shapes_that_would_broadcast_are_refused(name: str) -> None:
 def test_too_few_classes_are_refused() -> None:
     with pytest.raises(ValueError, match=r"Parameter `classes` should be at least 2. Found `classes = 1`."):
         Segmentation(1)
+
+
+def test_one_class_alone_has_no_area() -> None:
+    metric = AUC()
+    metric.update(torch.randn(5), torch.ones(5, dtype=torch.int64))
+    assert np.isnan(values(metric)["auc"])
+
+
+def test_a_class_that_occurs_nowhere_has_no_area() -> None:
+    metric = AUC(3)
+    metric.update(torch.eye(3)[[0, 1, 0]], torch.tensor([0, 1, 0]))
+    assert values(metric) == {"auc": 1.0}
+
+
+def test_a_score_that_is_no_number_shows() -> None:
+    metric = AUC()
+    metric.update(torch.tensor([torch.nan, 1.0, 2.0]), torch.tensor([0, 1, 0]))
+    assert np.isnan(values(metric)["auc"])
+
+
+def test_equal_numbers_have_no_r2() -> None:
+    metric = Regression()
+    metric.update(torch.tensor([0.1, 0.2, 0.3]), torch.full((3,), 0.1))
+    assert np.isnan(values(metric)["r2"])
+
+
+@pytest.mark.parametrize("make", [AUC, Accuracy, Regression])
+def test_rows_that_would_broadcast_are_refused(make: Callable[[], DenseMetric]) -> None:
+    with pytest.raises(ValueError, match="should have"):
+        make().update(torch.zeros(1, 3), torch.zeros(3))
+
+
+def test_a_unit_that_is_not_positive_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"Parameter `sd` should be positive. Found `sd = 0`."):
+        Regression(sd=0)

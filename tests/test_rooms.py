@@ -14,6 +14,7 @@ ALLOWED: dict[str, set[str]] = {
     "_extras": set(),
     "_statistics": set(),
     "_specs": set(),
+    "_starvation": set(),
     "transforms": set(),
     "merit": {"transforms"},
     "losses": set(),
@@ -27,7 +28,8 @@ ALLOWED: dict[str, set[str]] = {
     "models": {"_extras", "losses"},
     "methods": {"_specs", "transforms", "normalizers", "scalarizations", "aggregations", "steppers"},
     "workloads": {"_specs", "losses", "data", "models", "metrics"},
-    "training": {"_specs", "losses", "steppers", "methods", "workloads"},
+    "training": {"_specs", "_starvation", "losses", "steppers", "methods", "workloads"},
+    "sklearn": {"_starvation", "losses", "data", "models", "methods", "steppers"},
     "reporting": set(),
     "experiments": {
         "_specs",
@@ -44,11 +46,12 @@ ALLOWED: dict[str, set[str]] = {
     "cli": {"_specs", "methods", "workloads", "training", "experiments", "reporting"},
 }
 CORE = {"torch", "numpy"}
-# What a room may import beside the core: the extras `experiments`, `gradient` and `vision`.
+# What a room may import beside the core: the extras `experiments`, `gradient`, `tables` and `vision`.
 EXTRAS: dict[str, set[str]] = {
     "aggregations": {"torchjd"},
-    "data": {"PIL", "h5py", "scipy"},
+    "data": {"PIL", "h5py", "pyarrow", "scipy"},
     "models": {"peft", "safetensors", "transformers"},
+    "sklearn": {"sklearn"},
     "metrics": {"torchmetrics"},
     "reporting": {"matplotlib", "rich"},
     "experiments": {"matplotlib"},
@@ -91,8 +94,9 @@ def test_one_file_imports_torch_distributed() -> None:
 
 def test_importing_the_package_loads_no_optional_dependency() -> None:
     optional = ["torchjd", "torchmetrics", "sklearn", "matplotlib", "rich", "typer", "cvxpy", "ecos", "quadprog"]
-    optional += ["transformers", "peft", "safetensors", "PIL", "h5py", "scipy"]
-    modules = "torchsims, torchsims.aggregations, torchsims.steppers, torchsims.data, torchsims.models"
+    optional += ["transformers", "peft", "safetensors", "PIL", "h5py", "scipy", "pandas", "pyarrow"]
+    modules = "torchsims, torchsims.aggregations, torchsims.steppers, torchsims.models"
+    modules += ", torchsims.data, torchsims.data.tables, torchsims.data.aliccp"
     code = f"import sys, {modules}; print([m for m in {optional} if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"

@@ -1,6 +1,7 @@
 """How good predictions are, over a whole data set, on one rank or on several; and how good a method is, over all tasks.
 
-Every metric of a task is a ``torchmetrics.Metric`` whose state is sums. Needs the extra ``[experiments]``.
+Every metric of a task is a ``torchmetrics.Metric`` whose state is sums, or all scores where no sums are exact.
+Needs the extra ``[experiments]``.
 
 Example:
     >>> import torch
@@ -13,12 +14,27 @@ Example:
     0.5
 """
 
+from torchsims.metrics._accuracy import Accuracy, Classification
+from torchsims.metrics._auc import AUC
 from torchsims.metrics._base import DenseMetric
 from torchsims.metrics._delta_b import delta_b
 from torchsims.metrics._depth import Depth
 from torchsims.metrics._edges import Edges
 from torchsims.metrics._normals import Normals
+from torchsims.metrics._regression import Regression
 from torchsims.metrics._saliency import Saliency
 from torchsims.metrics._segmentation import Segmentation
 
-__all__ = ["DenseMetric", "Depth", "Edges", "Normals", "Saliency", "Segmentation", "delta_b"]
+__all__ = [
+    "AUC",
+    "Accuracy",
+    "Classification",
+    "DenseMetric",
+    "Depth",
+    "Edges",
+    "Normals",
+    "Regression",
+    "Saliency",
+    "Segmentation",
+    "delta_b",
+]

@@ -18,21 +18,35 @@ Example:
 from torchsims.models._binary_losses import edges_loss, saliency_loss
 from torchsims.models._dense import HPS, STL
 from torchsims.models._dense_losses import dense_losses, depth_loss, normals_loss, segmentation_loss
+from torchsims.models._esmm import ESMM
+from torchsims.models._mlp import MLP
+from torchsims.models._mmoe import MMoE
+from torchsims.models._ple import PLE
 from torchsims.models._sam2 import SAM2MTL
 from torchsims.models._sam2_configs import sam2_config
 from torchsims.models._saving import load_trainable, save_trainable
+from torchsims.models._shared_bottom import SharedBottom
+from torchsims.models._table_losses import class_loss, number_loss, table_losses
 
 __all__ = [
+    "ESMM",
     "HPS",
+    "MLP",
+    "PLE",
     "SAM2MTL",
     "STL",
+    "MMoE",
+    "SharedBottom",
+    "class_loss",
     "dense_losses",
     "depth_loss",
     "edges_loss",
     "load_trainable",
     "normals_loss",
+    "number_loss",
     "saliency_loss",
     "sam2_config",
     "save_trainable",
     "segmentation_loss",
+    "table_losses",
 ]

@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, Dataset
 
+from torchsims.workloads import Batched
+
 __all__ = ["load", "shards", "training_batches"]
 
 
@@ -43,6 +45,9 @@ def shards(items: list[int], rank: int, ranks: int, parts: int) -> list[list[int
 
 def load(dataset: Dataset[Any], batches: list[list[int]], workers: int) -> Iterator[Any]:
     """Yield the batches, each item with a leading dimension, loaded by ``workers`` processes or by this one."""
+    if isinstance(dataset, Batched) and not workers:
+        yield from map(dataset.batch, batches)
+        return
     pin = torch.accelerator.is_available()
     yield from DataLoader(dataset, batch_sampler=batches, num_workers=workers, pin_memory=pin)
 

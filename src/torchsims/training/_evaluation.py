@@ -7,7 +7,7 @@ from torch import nn
 from torch.utils.data import Dataset
 
 from torchsims.training._batches import load
-from torchsims.workloads import Workload
+from torchsims.workloads import Batched, Workload
 
 __all__ = ["Metrics", "evaluate", "pictures"]
 
@@ -37,7 +37,8 @@ def evaluate(
         metric.to(device)
     model.eval()
     try:
-        for batch in load(dataset, [own[i : i + AT_ONCE] for i in range(0, len(own), AT_ONCE)], workers):
+        at_once = dataset.at_once if isinstance(dataset, Batched) else AT_ONCE
+        for batch in load(dataset, [own[i : i + at_once] for i in range(0, len(own), at_once)], workers):
             batch = to_device(batch)
             predictions = workload.predict(model, batch)
             for task, metric in metrics.items():

@@ -1,3 +1,4 @@
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.optim import Adam
 
+from torchsims._starvation import StarvationWarning, Starved
 from torchsims.losses import TaskLosses
 from torchsims.methods import Method
 from torchsims.steppers import MeritReport, Report
@@ -41,6 +43,7 @@ class Outcome:
         history: curves over the epochs.
         samples: arrays that a report can draw.
         seconds: where the time went: ``data``, ``step``, ``evaluation`` and ``checkpoint``.
+        starved: the tasks that the method starved, each of which was warned of.
     """
 
     settings: Settings
@@ -49,6 +52,7 @@ class Outcome:
     history: Mapping[str, Any]
     samples: Mapping[str, NDArray[Any]]
     seconds: Mapping[str, float]
+    starved: Sequence[str] = ()
 
 
 def train(
@@ -115,6 +119,7 @@ class _Run:
     epoch: int = 0
     batch: int = 0  # of the epoch, the next one
     history: History = field(default_factory=History)
+    starved: Starved = field(default_factory=Starved)
     seconds: dict[str, float] = field(
         default_factory=lambda: dict.fromkeys(("data", "step", "evaluation", "checkpoint"), 0.0)
     )
@@ -183,11 +188,18 @@ class _Run:
         if self.settings.clip:
             self.method.clip_grad_norm_(self.settings.clip)
         self.method.update()
+        self.look_for_starved(report)
         values = self.values(report)
         self.history.steps.append(values)
         self.batch += 1
         for watch in self.watches:
             watch.step(number, {**values, "rate": factor * self.settings.lr})
+
+    def look_for_starved(self, report: Report) -> None:
+        if isinstance(report, MeritReport):
+            for task in self.starved.see(report.weights, report.losses, report.challenger):
+                if self.world.first:
+                    warnings.warn(self.starved.advice(task), StarvationWarning, stacklevel=2)
 
     def values(self, report: Report) -> dict[str, float]:
         factors, tasks = self.settings.rescale, self.workload.tasks
@@ -216,6 +228,7 @@ class _Run:
             history=self.history.curves(),
             samples=samples,
             seconds=self.seconds,
+            starved=tuple(self.starved.tasks),
         )
 
     def evaluate(self, split: str) -> Metrics:
@@ -241,6 +254,7 @@ class _Run:
                 "method": self.method.state_dict(),
                 "history": self.history.state(),
                 "threads": torch.get_num_threads(),
+                "starved": self.starved.state(),
             }
             if self.world.first:
                 save_checkpoint(self.folder, self.settings, state)
@@ -251,6 +265,7 @@ class _Run:
         self.method.load_state_dict(state["method"])
         self.history.load(state["history"])
         torch.set_num_threads(state["threads"])  # how a sum is split decides how it is rounded
+        self.starved.load(state["starved"])
 
     @contextmanager
     def clock(self, what: str) -> Iterator[None]:

@@ -15,7 +15,7 @@ Example:
     ['depth', 'seg']
 """
 
-from torchsims.workloads._base import InMemory, Workload
+from torchsims.workloads._base import Batched, InMemory, Workload
 from torchsims.workloads._names import NAMES, load_workload, preset
 
-__all__ = ["NAMES", "InMemory", "Workload", "load_workload", "preset"]
+__all__ = ["NAMES", "Batched", "InMemory", "Workload", "load_workload", "preset"]

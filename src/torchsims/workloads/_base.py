@@ -1,7 +1,8 @@
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, final
 
+import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.data import Dataset
@@ -9,7 +10,7 @@ from torch.utils.data import Dataset
 from torchsims.losses import TaskLosses
 from torchsims.metrics import DenseMetric
 
-__all__ = ["Batch", "InMemory", "Workload"]
+__all__ = ["Batch", "Batched", "InMemory", "Workload"]
 
 Batch = Mapping[str, Tensor]
 
@@ -56,12 +57,33 @@ class Workload(ABC):
         return {}
 
 
+class Batched(Dataset[dict[str, Tensor]]):
+    """A data set that returns many items at once, faster than one by one.
+
+    Attributes:
+        at_once: how many items a forward pass without a graph takes.
+    """
+
+    at_once: int = 32
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def batch(self, items: Sequence[int]) -> dict[str, Tensor]:
+        """Return some items, each field with a leading dimension."""
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        return {name: column[0] for name, column in self.batch([index]).items()}
+
+
 @final
-class InMemory(Dataset[dict[str, Tensor]]):
+class InMemory(Batched):
     """A data set made once and kept, so that no step of training waits for it.
 
     Args:
         columns: every field of all items, each with a leading dimension for the item.
+        at_once: how many items a forward pass without a graph takes.
 
     Example:
         >>> import torch
@@ -70,11 +92,13 @@ class InMemory(Dataset[dict[str, Tensor]]):
         (3, tensor([4, 5]))
     """
 
-    def __init__(self, columns: Batch) -> None:
+    def __init__(self, columns: Batch, at_once: int = 32) -> None:
         self.columns = columns
+        self.at_once = at_once
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
 
-    def __getitem__(self, index: int) -> dict[str, Tensor]:
-        return {name: column[index] for name, column in self.columns.items()}
+    def batch(self, items: Sequence[int]) -> dict[str, Tensor]:
+        rows = torch.tensor(items, dtype=torch.int64)
+        return {name: column[rows] for name, column in self.columns.items()}

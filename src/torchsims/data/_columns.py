@@ -1,0 +1,128 @@
+"""How columns of a table become what a network takes: fitted on the training rows, then the same for every row."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Features", "as_numbers", "codes_of", "is_missing", "standard"]
+
+Floats = NDArray[np.float64]
+MARKS = ("nan", "NaT", "<NA>")  # how missing values of data frames are written
+RARE = 2  # a category seen fewer times tells nothing that lasts; it shares the code of those never seen
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Features:
+    r"""The columns that predictions are made from.
+
+    Numbers are standardised, :math:`(x - \text{mean}) / \text{sd}`, 0 where missing, with one more column that says
+    where if any is missing in the training rows. Categories get the codes 1, 2, ... in the order of their names; 0 is
+    for a category that is missing, not seen in the training rows, or seen there only once, so that training meets it.
+
+    Attributes:
+        numbers: mean, standard deviation and whether some are missing, by the name of the column.
+        categories: the known categories, by the name of the column.
+
+    Example:
+        >>> table = {"x": np.array([1.0, 3.0, np.nan]), "town": np.array(["a", "a", "b"], dtype=object)}
+        >>> features = Features.fit(table, ["x", "town"])
+        >>> features.width, features.codes
+        (2, (2,))
+        >>> numbers, codes = features.encode({"x": np.array([5.0]), "town": np.array(["c"], dtype=object)})
+        >>> numbers.tolist(), codes.tolist()  # town c was never seen
+        ([[3.0, 0.0]], [[0]])
+    """
+
+    numbers: Mapping[str, tuple[float, float, bool]]
+    categories: Mapping[str, NDArray[Any]]
+
+    @classmethod
+    def fit(cls, table: Mapping[str, NDArray[Any]], names: Sequence[str]) -> "Features":
+        """Return what the columns ``names`` of the training rows say."""
+        numbers, categories = {}, {}
+        for name in names:
+            column = table[name]
+            if column.dtype != object:
+                if np.isinf(column).any():
+                    raise ValueError(f"Feature `{name}` should be finite. Found an infinite value.")
+                numbers[name] = standard(column)
+            else:
+                found, counts = np.unique(column[~is_missing(column)].astype(str), return_counts=True)
+                categories[name] = found[counts >= RARE]
+        return cls(numbers, categories)
+
+    @property
+    def width(self) -> int:
+        """How many numbers a row becomes."""
+        return len(self.numbers) + sum(some for _, _, some in self.numbers.values())
+
+    @property
+    def codes(self) -> tuple[int, ...]:
+        """How many codes each categorical column has."""
+        return tuple(len(known) + 1 for known in self.categories.values())
+
+    def encode(self, table: Mapping[str, NDArray[Any]]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Return numbers, `row x width`, and codes, `row x categorical column`."""
+        rows = len(next(iter(table.values())))
+        numbers: list[NDArray[Any]] = []
+        for name, (mean, sd, some) in self.numbers.items():
+            column = as_numbers(name, table[name])
+            missing = np.isnan(column)
+            numbers += [np.where(missing, 0.0, (column - mean) / sd)] + ([missing] if some else [])
+        codes = [codes_of(table[name], known) for name, known in self.categories.items()]
+        return (
+            np.stack(numbers, 1).astype(np.float32) if numbers else np.zeros((rows, 0), np.float32),
+            np.stack(codes, 1) if codes else np.zeros((rows, 0), np.int64),
+        )
+
+
+def is_missing(column: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return where a column has no value: NaN, or among objects ``None`` and what data frames mark as missing.
+
+    Example:
+        >>> is_missing(np.array(["a", None, np.nan], dtype=object)).tolist()
+        [False, True, True]
+    """
+    if column.dtype != object:
+        return np.isnan(column) if column.dtype.kind == "f" else np.zeros(len(column), bool)
+    return np.array([value is None or str(value) in MARKS for value in column], dtype=bool)
+
+
+def standard(column: NDArray[Any]) -> tuple[float, float, bool]:
+    """Return mean and standard deviation, 1 where there is no spread, and whether some are missing."""
+    known = column[~np.isnan(column)].astype(np.float64)
+    if not len(known):
+        return 0.0, 1.0, True
+    with np.errstate(over="ignore", invalid="ignore"):  # an infinite spread is refused by who asks
+        # A constant has no spread, whatever the rounding of its mean says.
+        sd = float(known.std()) if known.min() < known.max() else 1.0
+        return float(known.mean()), sd, len(known) < len(column)
+
+
+def codes_of(column: NDArray[Any], known: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the place in ``known``, counted from 1; 0 where it is missing or not there."""
+    missing = is_missing(column)
+    codes = np.zeros(len(column), np.int64)
+    if not len(known) or missing.all():
+        return codes
+    values = column[~missing]
+    values = values.astype(str) if known.dtype.kind == "U" else values.astype(known.dtype)
+    place = np.searchsorted(known, values).clip(max=len(known) - 1)
+    codes[~missing] = np.where(known[place] == values, place + 1, 0)
+    return codes
+
+
+def as_numbers(name: str, column: NDArray[Any], what: str = "Feature") -> Floats:
+    if column.dtype != object:
+        return column.astype(np.float64)
+    numbers = np.full(len(column), np.nan)
+    for row in np.flatnonzero(~is_missing(column)):
+        try:
+            numbers[row] = float(column[row])
+        except (TypeError, ValueError):
+            raise ValueError(f"{what} `{name}` should hold numbers. Found {column[row]!r}.") from None
+    return numbers

@@ -1,0 +1,96 @@
+"""Columns that are predicted."""
+
+from dataclasses import dataclass
+from typing import Any, Literal, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from torchsims.data._columns import Floats, as_numbers, codes_of, is_missing, standard
+
+__all__ = ["Kind", "Target"]
+
+Kind = Literal["auto", "number", "class"]
+"""How a target is read: as its values say, as a number, or as a class."""
+
+KINDS = ("auto", "number", "class")
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Target:
+    r"""A column that is predicted, a number or a class.
+
+    A number :math:`y` is stored in standard units :math:`z = (y - \text{mean}) / \text{sd}`, so that single precision
+    holds any unit; :math:`\text{sd}^2 (\hat z - z)^2` is its squared error in the unit of the table. A class is stored
+    as the place of its name in ``classes``. Missing is NaN and -1.
+
+    Attributes:
+        name: of the column.
+        mean: of a number over the training rows; 0 for a class.
+        sd: the standard deviation of a number over the training rows; 1 for a class.
+        classes: the names of the classes; none for a number.
+
+    Example:
+        >>> price = Target.fit("price", np.array([100.0, 300.0, np.nan]), kind="number")
+        >>> price.kind, price.mean, price.sd, price.encode(np.array([400.0])).tolist()
+        ('number', 200.0, 100.0, [2.0])
+        >>> Target.fit("sold", np.array(["yes", "no", None], dtype=object)).encode(np.array(["yes", None])).tolist()
+        [1, -1]
+        >>> Target.fit("price", np.array([100.0, 100.0]))
+        Traceback (most recent call last):
+        ValueError: Target `price` should take at least two values in the training rows. Found only 100.0.
+    """
+
+    name: str
+    mean: float = 0.0
+    sd: float = 1.0
+    classes: NDArray[Any] | None = None
+
+    @classmethod
+    def fit(cls, name: str, column: NDArray[Any], kind: Kind = "auto") -> "Target":
+        """Return what the training rows say; by default text, or two distinct values, are classes."""
+        if kind not in KINDS:
+            raise ValueError(f"The type of target `{name}` should be one of {', '.join(KINDS)}. Found {kind!r}.")
+        if kind == "number":
+            column = as_numbers(name, column, "Target")
+        known = column[~is_missing(column)]
+        values = np.unique(known if known.dtype != object else known.astype(str))
+        if values.dtype.kind == "f" and np.isinf(values).any():
+            raise ValueError(f"Target `{name}` should be finite. Found an infinite value.")
+        if len(values) < 2:
+            found = f"only {values.tolist()[0]}" if len(values) else "none: all are missing"
+            raise ValueError(f"Target `{name}` should take at least two values in the training rows. Found {found}.")
+        if kind == "class" or (kind == "auto" and (column.dtype == object or len(values) == 2)):
+            return cls(name, classes=values)
+        mean, sd, _ = standard(known)
+        if not 0 < sd < np.inf:
+            raise ValueError(f"Target `{name}` should have a finite spread. Found values up to {abs(known).max():g}.")
+        return cls(name, mean, sd)
+
+    @property
+    def kind(self) -> Literal["number", "class"]:
+        """What is predicted."""
+        return "number" if self.classes is None else "class"
+
+    @property
+    def outputs(self) -> int:
+        """How many outputs a network has for it: one, or one a class if there are more than two."""
+        return 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
+
+    def encode(self, column: NDArray[Any]) -> NDArray[Any]:
+        """Return z in float64, or the places of the classes; a class never seen in training is missing."""
+        if self.classes is None:
+            z: Floats = (as_numbers(self.name, column, "Target") - self.mean) / self.sd
+            if np.isinf(z).any():
+                raise ValueError(f"Target `{self.name}` should be finite. Found an infinite value.")
+            return z
+        return codes_of(column, self.classes) - 1
+
+    def decode(self, outputs: NDArray[Any]) -> NDArray[Any]:
+        """Return numbers in the unit of the table, or classes, of what a network says, `row x output`."""
+        if self.classes is None:
+            numbers: Floats = self.mean + self.sd * outputs[:, 0].astype(np.float64)
+            return numbers
+        found: NDArray[Any] = outputs.argmax(1) if self.outputs > 1 else (outputs[:, 0] > 0).astype(np.int64)
+        return np.take(self.classes, found)

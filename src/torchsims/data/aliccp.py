@@ -1,0 +1,25 @@
+"""Ali-CCP: impressions, clicks and purchases. The raw files, their usual preprocessed form, and a generator.
+
+Example:
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from torchsims.data.aliccp import convert, generate_clicks, open_log, write_raw
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for seed, split in enumerate(("train", "test")):
+    ...         write_raw(Path(folder), split, generate_clicks(500, seed))
+    ...     log = open_log(convert(folder))
+    >>> {split: len(part) for split, part in log.splits.items()}
+    {'train': 500, 'test': 500}
+
+Reference:
+    Ma, Zhao, Huang, Wang, Hu, Zhu and Gai, Entire Space Multi-Task Model: An Effective Approach for Estimating
+    Post-Click Conversion Rate, SIGIR 2018.
+"""
+
+from torchsims.data._click_convert import convert
+from torchsims.data._click_generator import generate_clicks
+from torchsims.data._click_log import ClickLog, open_log
+from torchsims.data._click_raw import write_raw
+from torchsims.data._clicks import Clicks
+
+__all__ = ["ClickLog", "Clicks", "convert", "generate_clicks", "open_log", "write_raw"]

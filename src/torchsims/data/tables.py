@@ -1,0 +1,99 @@
+r"""Tables with several targets: CSV and Parquet files, numbers and categories, missing values anywhere.
+
+Example:
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from torchsims.data.tables import Features, Target, read_table, split_rows
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "houses.csv"
+    ...     _ = path.write_text("rooms,town,price,sold\n3,Rome,200000,yes\n2,Oslo,,no\n4,Rome,350000,yes\n")
+    ...     table = read_table(path)
+    >>> table["price"].tolist(), table["town"].tolist()
+    ([200000.0, nan, 350000.0], ['Rome', 'Oslo', 'Rome'])
+    >>> [Target.fit(name, table[name]).kind for name in ("town", "sold", "rooms")]
+    ['class', 'class', 'number']
+    >>> features = Features.fit(table, ["rooms", "town"])
+    >>> [part.shape for part in features.encode(table)]
+    [(3, 1), (3, 1)]
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from torchsims.data._columns import Features, is_missing
+from torchsims.data._csv import check_header, read_csv
+from torchsims.data._targets import Target
+
+__all__ = ["Features", "Target", "is_missing", "read_table", "split_rows"]
+
+PARQUET = (".parquet", ".pq")
+
+
+def read_table(path: str | Path) -> dict[str, NDArray[Any]]:
+    """Return the columns of a file by name: float64, or text as objects; NaN and ``None`` where missing.
+
+    Args:
+        path: a CSV file with a line of names, plain or gzipped, or a Parquet file, which needs the extra ``[tables]``.
+            In a CSV file an empty field, ``NA``, ``N/A``, ``NaN`` and ``null`` are missing.
+
+    Example:
+        >>> read_table("nowhere.csv")
+        Traceback (most recent call last):
+        FileNotFoundError: There is no file `nowhere.csv`.
+    """
+    path = Path(path)
+    return _read_parquet(path) if path.suffix in PARQUET else read_csv(path)
+
+
+def split_rows(rows: int, seed: int = 0, val: float = 0.1, test: float = 0.1) -> Mapping[str, NDArray[np.int64]]:
+    """Return the rows of ``"train"``, ``"val"`` and ``"test"``: disjoint, drawn with the seed, in rising order.
+
+    Args:
+        rows: how many there are.
+        seed: another one is another split.
+        val: the share to validate on, one row at least.
+        test: the share to test on, one row at least.
+
+    Example:
+        >>> {name: len(part) for name, part in split_rows(20).items()}
+        {'train': 16, 'val': 2, 'test': 2}
+    """
+    for name, share in (("val", val), ("test", test)):
+        if not 0 < share < 1:
+            raise ValueError(f"Parameter `{name}` should be in (0, 1). Found `{name} = {share}`.")
+    sizes = [max(1, round(share * rows)) for share in (val, test)]
+    if rows <= sum(sizes):
+        raise ValueError(f"A table should have rows for training, validation and test. Found {rows}.")
+    order = np.random.default_rng(seed).permutation(rows)
+    parts = np.split(order, np.cumsum(sizes))
+    return {name: np.sort(part) for name, part in zip(("train", "val", "test"), [parts[2], *parts[:2]], strict=True)}
+
+
+def _read_parquet(path: Path) -> dict[str, NDArray[Any]]:
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no file `{path}`.")
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        raise ImportError("Reading Parquet needs pyarrow: pip install torchsims[tables].") from None
+
+    table = parquet.read_table(path)
+    check_header(table.column_names, path)
+    if not table.num_rows or not table.num_columns:
+        raise ValueError(f"A table should have at least one row and one column. Found neither in `{path}`.")
+    return {name: _from_arrow(column) for name, column in zip(table.column_names, table.columns, strict=True)}
+
+
+def _from_arrow(column: Any) -> NDArray[Any]:
+    from pyarrow import float64, types
+
+    if types.is_boolean(column.type) or types.is_integer(column.type) or types.is_floating(column.type):
+        numbers = column.cast("int8") if types.is_boolean(column.type) else column
+        found: NDArray[Any] = numbers.cast(float64(), safe=False).to_numpy(zero_copy_only=False).astype(np.float64)
+        return found
+    values = column.to_pylist()
+    return np.array([None if value is None else str(value) for value in values], dtype=object)

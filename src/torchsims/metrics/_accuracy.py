@@ -1,0 +1,80 @@
+from collections.abc import Mapping
+from typing import ClassVar, final
+
+import torch
+from torch import Tensor
+
+from torchsims.metrics._auc import AUC, as_scores
+from torchsims.metrics._base import DenseMetric
+
+
+@final
+class Accuracy(DenseMetric):
+    """The share of the labelled rows whose class is the predicted one.
+
+    Args:
+        classes: how many there are.
+
+    Example:
+        >>> metric = Accuracy()
+        >>> metric.update(torch.tensor([3.0, -1.0, 2.0, 0.0]), torch.tensor([1, 1, 0, -1]))  # logits, labels
+        >>> round(metric.compute()["accuracy"].item(), 3)
+        0.333
+    """
+
+    directions: ClassVar[Mapping[str, bool]] = {"accuracy": True}
+    right: Tensor
+    count: Tensor
+
+    def __init__(self, classes: int = 2) -> None:
+        super().__init__()
+        if not classes >= 2:
+            raise ValueError(f"Parameter `classes` should be at least 2. Found `classes = {classes}`.")
+        self.classes = classes
+        self._sums("right", dtype=torch.int64)
+        self._sums("count", dtype=torch.int64)
+
+    def update(self, prediction: Tensor, target: Tensor) -> None:
+        """Add logits of class 1, `row` or `row x 1`, or scores, `row x class`, and labels, negative to ignore."""
+        scores = as_scores(prediction, target, self.classes)
+        found = scores.argmax(1) if self.classes > 2 else scores[:, 0] > 0
+        known = target >= 0
+        self.right += (found == target)[known].sum()
+        self.count += known.sum()
+
+    def compute(self) -> dict[str, Tensor]:
+        return {"accuracy": self.right.double() / self.count}
+
+
+@final
+class Classification(DenseMetric):
+    """:class:`AUC` and :class:`Accuracy` of one task.
+
+    Args:
+        classes: how many there are.
+
+    Example:
+        >>> metric = Classification()
+        >>> metric.update(torch.tensor([3.0, 1.0, -2.0]), torch.tensor([1, 1, 0]))
+        >>> {name: value.item() for name, value in metric.compute().items()}
+        {'auc': 1.0, 'accuracy': 1.0}
+    """
+
+    directions: ClassVar[Mapping[str, bool]] = {**AUC.directions, **Accuracy.directions}
+
+    def __init__(self, classes: int = 2) -> None:
+        super().__init__()
+        self.auc, self.accuracy = AUC(classes), Accuracy(classes)
+
+    def update(self, prediction: Tensor, target: Tensor) -> None:
+        """Add logits of class 1, `row` or `row x 1`, or scores, `row x class`, and labels, negative to ignore."""
+        self.auc.update(prediction, target)
+        self.accuracy.update(prediction, target)
+
+    def compute(self) -> dict[str, Tensor]:
+        return {**self.auc.compute(), **self.accuracy.compute()}
+
+    def reset(self) -> None:
+        super().reset()
+        self.auc.reset()
+        self.accuracy.reset()

@@ -1,0 +1,86 @@
+from collections.abc import Mapping
+from typing import ClassVar, final
+
+import torch
+from torch import Tensor
+from torchmetrics.utilities.data import dim_zero_cat
+
+from torchsims.metrics._base import DenseMetric
+
+
+@final
+class AUC(DenseMetric):
+    r"""The area under the ROC curve: how often a positive row gets a higher score than a negative one.
+
+    .. math::
+        \text{auc} = \frac1{P N} \sum_{p, n} [s_p > s_n] + \tfrac12 [s_p = s_n]
+
+    - :math:`s_p, s_n` are the scores of the :math:`P` positive and the :math:`N` negative rows.
+
+    With more than two classes it is the mean over the classes that occur, each against the rest. With one class only it
+    is NaN, and so it is if a score is not a number.
+
+    The state is all scores and labels, 4 bytes a score and 1 a label, because no summary of fixed size has the exact
+    value. It comes from whole numbers, so that the order of rows, batches and ranks changes nothing.
+
+    Args:
+        classes: how many there are.
+
+    Example:
+        >>> metric = AUC()
+        >>> metric.update(torch.tensor([3.0, 1.0, 2.0, 0.0]), torch.tensor([1, 1, 0, -1]))  # the last has no label
+        >>> metric.compute()["auc"].item()
+        0.5
+    """
+
+    directions: ClassVar[Mapping[str, bool]] = {"auc": True}
+    scores: list[Tensor]
+    labels: list[Tensor]
+
+    def __init__(self, classes: int = 2) -> None:
+        super().__init__()
+        if not classes >= 2:
+            raise ValueError(f"Parameter `classes` should be at least 2. Found `classes = {classes}`.")
+        self.classes = classes
+        self.add_state("scores", [], dist_reduce_fx="cat")
+        self.add_state("labels", [], dist_reduce_fx="cat")
+
+    def update(self, prediction: Tensor, target: Tensor) -> None:
+        """Add scores, `row`, `row x 1` or `row x class`, and labels, `row`, negative to ignore."""
+        scores = as_scores(prediction, target, self.classes)
+        known = target >= 0
+        self.scores.append(scores[known].detach())
+        self.labels.append(target[known].to(torch.uint8 if self.classes < 256 else torch.int64))
+
+    def compute(self) -> dict[str, Tensor]:
+        if not len(self.scores):  # a list before ranks are joined, one tensor after
+            return {"auc": torch.tensor(torch.nan, dtype=torch.float64, device=self.device)}
+        scores, labels = dim_zero_cat(self.scores), dim_zero_cat(self.labels)
+        if self.classes == 2:
+            return {"auc": area(scores[:, 0], labels > 0)}
+        areas = torch.stack([area(scores[:, k], labels == k) for k in range(self.classes)])
+        found = torch.bincount(labels.long(), minlength=self.classes) > 0
+        return {"auc": areas[found].mean()}
+
+
+def area(scores: Tensor, positive: Tensor) -> Tensor:
+    """Return the area from ranks: every score counts the negatives below it, and half of those that equal it."""
+    _, place = torch.unique(scores, return_inverse=True)
+    sizes = int(place.max()) + 1 if len(place) else 0
+    here, other = (torch.bincount(place[mask], minlength=sizes) for mask in (positive, ~positive))
+    below = other.cumsum(0) - other
+    pairs = here.sum() * other.sum()
+    found = (here * (2 * below + other)).sum().double() / (2 * pairs)
+    return found.where((pairs > 0) & ~scores.isnan().any(), torch.nan)
+
+
+def as_scores(prediction: Tensor, target: Tensor, classes: int) -> Tensor:
+    """Return scores, `row x 1` or `row x class`, and refuse what does not fit the labels."""
+    scores = prediction[:, None] if prediction.ndim == 1 else prediction
+    wanted = (len(target), 1 if classes == 2 else classes)
+    if target.ndim != 1 or scores.shape != wanted:
+        raise ValueError(
+            f"Parameter `prediction` should have shape {wanted}, a row a label. "
+            f"Found {tuple(prediction.shape)} and labels of shape {tuple(target.shape)}."
+        )
+    return scores

@@ -1,0 +1,106 @@
+"""A small temperature starves a task, the method says so, and augmentation cures it; defaults starve none."""
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from torchsims._starvation import StarvationWarning, Starved
+from torchsims.sklearn import MultiTaskEstimator
+from torchsims.training import Settings, train
+
+Array = npt.NDArray[np.float64]
+
+
+def easy_and_hard() -> tuple[Array, Array]:
+    """Three targets that can be learned exactly, and three that are mostly noise.
+
+    On noise no challenger gets ahead, so that a small temperature looks at nothing else.
+    """
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(2000, 20))
+    base, other = (x @ rng.normal(size=20) / np.sqrt(20) for _ in range(2))
+    easy = np.stack([base + 0.05 * np.tanh(x[:, 0]), base + 0.05 * x[:, 1], other], axis=1)
+    hard = 0.3 * base[:, None] + rng.normal(size=(2000, 3))
+    return x, np.concatenate([easy, hard], axis=1) * [1e3, 1.0, 1e-3, 1.0, 10.0, 1e-2]
+
+
+def fit(method: str) -> tuple[MultiTaskEstimator, float]:
+    """Return the estimator, and the R2 of its worst target out of those that can be learned, on the training rows."""
+    x, y = easy_and_hard()
+    estimator = MultiTaskEstimator(method, hidden=(32,), epochs=12, batch_size=64, learning_rate=3e-3, random_state=0)
+    estimator.fit(x, y)
+    found = estimator.predict(x)[:, :3]
+    return estimator, float((1 - ((y[:, :3] - found) ** 2).mean(0) / y[:, :3].var(0)).min())
+
+
+@pytest.mark.parametrize("method", ["sims:tau=0.05:ratio=2", "sims:tau=0.05:ratio=5"])
+def test_a_small_temperature_starves_and_augmentation_cures(method: str) -> None:
+    with pytest.warns(StarvationWarning, match=r"Task `\d` is starved: .* Give the method `augment`"):
+        starved, worst = fit(method)
+    with warnings.catch_warnings(action="error"):
+        cured, better = fit(f"{method}:augment=0.1")
+    assert sorted(starved.starved_) == ["0", "1", "2"]
+    assert cured.starved_ == []
+    assert worst < 0.5 < 0.98 < better
+
+
+def test_training_says_so_too_also_after_a_stop(tmp_path: Path) -> None:
+    x, y = easy_and_hard()
+    names = [*(f"x{i}" for i in range(20)), *"abcdef"]
+    lines = [",".join(map(repr, row)) for row in np.concatenate([x, y], axis=1).tolist()]
+    (tmp_path / "t.csv").write_text("\n".join([",".join(names), *lines]) + "\n")
+    settings = Settings(
+        data=f"table:csv={tmp_path}/t.csv:targets=a+b+c+d+e+f",
+        method="sims:tau=0.05:ratio=5",
+        model="mlp:hidden=32:layers=1",
+        epochs=10,
+        batch=64,
+        lr=3e-3,
+    )
+    with pytest.warns(StarvationWarning, match=r"Task `[abc]` is starved"):
+        outcome = train(settings, tmp_path / "run")
+    assert sorted(outcome.starved) == ["a", "b", "c"]
+    again = train(settings, tmp_path / "run")  # finished: nothing is trained, and nothing forgotten
+    assert again.starved == outcome.starved
+
+
+def test_the_defaults_starve_no_task() -> None:
+    with warnings.catch_warnings(action="error"):
+        estimator, worst = fit("sims")
+    assert estimator.starved_ == []
+    assert worst > 0.98
+
+
+def see(starved: Starved, weight: float, ahead: float, steps: int) -> list[str]:
+    new = []
+    for _ in range(steps):
+        new += starved.see({"a": 1 - weight, "b": weight}, {"a": 1.0, "b": ahead}, {"a": 1.0, "b": 1.0})
+    return new
+
+
+def test_a_task_is_named_once_and_not_at_once() -> None:
+    starved = Starved()
+    assert see(starved, 1e-4, 10.0, 50) == []
+    assert see(starved, 1e-4, 10.0, 500) == ["b"]
+    assert see(starved, 1e-4, 10.0, 500) == []
+
+
+@pytest.mark.parametrize(("weight", "ahead"), [(0.2, 10.0), (1e-4, 1.0), (1e-4, 0.1)])
+def test_neither_little_weight_alone_nor_a_lead_alone_is_starvation(weight: float, ahead: float) -> None:
+    assert see(Starved(), weight, ahead, 1000) == []
+
+
+def test_a_spell_is_not_starvation() -> None:
+    starved = Starved()
+    assert see(starved, 0.5, 1.0, 500) == []
+    assert see(starved, 1e-4, 10.0, 50) == []
+    assert see(starved, 0.5, 1.0, 500) == []
+
+
+def test_steps_without_a_label_say_nothing() -> None:
+    starved = Starved()
+    for _ in range(500):
+        assert starved.see({"a": 1.0, "b": 0.0}, {"a": 1.0, "b": np.nan}, {"a": 1.0, "b": np.nan}) == []
