@@ -27,7 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "models": {"_extras", "losses"},
     "methods": {"_specs", "transforms", "normalizers", "scalarizations", "aggregations", "steppers"},
     "workloads": {"_specs", "losses", "data", "models", "metrics"},
-    "training": {"_specs", "losses", "steppers", "methods", "workloads"},
+    "training": {"_specs", "losses", "data", "steppers", "methods", "workloads"},
     "reporting": set(),
     "experiments": {
         "_specs",
@@ -37,6 +37,7 @@ ALLOWED: dict[str, set[str]] = {
         "scalarizations",
         "steppers",
         "problems",
+        "data",
         "metrics",
         "reporting",
         "training",

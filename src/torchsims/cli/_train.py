@@ -18,8 +18,13 @@ Data = Annotated[
     str | None,
     typer.Option(help="The name of the data, with options: scenes:images=512:resolution=96.", show_default="scenes"),
 ]
-Preset = Annotated[str, typer.Option(help="Settings that suit the data: default or small.")]
-Model = Annotated[str | None, typer.Option(help="The architecture, with options: hps:width=32, stl.")]
+Preset = Annotated[
+    str | None,
+    typer.Option(help="Settings that suit the data: default, small; real data: paper, ablation, authors."),
+]
+Model = Annotated[
+    str | None, typer.Option(help="The architecture, with options: hps:width=32, stl, sam2:encoder=tiny:rank=16.")
+]
 Tasks = Annotated[str | None, typer.Option(help="Names, separated by commas; those of the data by default.")]
 Root = Annotated[Path | None, typer.Option(help="The folder of the data, for data that has one.")]
 Rescale = Annotated[list[str] | None, typer.Option(help="Multiply the loss of a task: depth=100. May be repeated.")]
@@ -31,6 +36,7 @@ Warmup = Annotated[float | None, typer.Option(help="The share of the steps in wh
 Decay = Annotated[float | None, typer.Option("--weight-decay", help="Of Adam.")]
 Clip = Annotated[float | None, typer.Option(help="The largest norm of a gradient; 0 for none.")]
 Dtype = Annotated[str | None, typer.Option(help="float32 or float64.")]
+Autocast = Annotated[str | None, typer.Option(help="Precision of forward passes in training: none, bf16 or fp16.")]
 Out = Annotated[Path | None, typer.Option(help="A new or empty folder; one in runs/ by default.", show_default=False)]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on where a run in the same folder stopped.")]
 Every = Annotated[int, typer.Option("--checkpoint-every", help="Save after so many steps too, not only epochs.")]
@@ -53,27 +59,29 @@ SHARED = (
     "weight_decay",
     "clip",
     "dtype",
+    "autocast",
+    "preset",
 )
 """The options that all commands with several runs have in common."""
 
 
-def run_settings(preset_name: str, given: dict[str, Any], stored: "Settings | None" = None) -> "Settings":
+def run_settings(given: dict[str, Any], stored: "Settings | None" = None) -> "Settings":
     """Return the settings of a run: a preset, then what the command line says; or those of the run that goes on."""
     from torchsims.training import Settings
-    from torchsims.workloads import preset
 
     chosen = {name: value for name, value in given.items() if value not in (None, [])}
     for name, turn in (("tasks", items), ("rescale", scales), ("root", str)):
         if name in chosen:
             chosen[name] = turn(chosen[name])
     with fail_on(ValueError):
-        if stored is None:
-            return Settings(**{**preset(chosen.get("data", "scenes"), preset_name), **chosen})
-        before, merged = stored.plain(), Settings.from_plain({**stored.plain(), **chosen})
-        for name, found in merged.plain().items():
-            if found != before[name]:
-                raise ValueError(f"The run to go on with has `{name} = {before[name]}`. Found `{name} = {found}`.")
-        return merged
+        before = {} if stored is None else stored.plain()
+        values = before | ({} if stored is None else {"tasks": stored.tasks}) | chosen
+        settings = Settings.of(values.pop("preset", "default"), **values)
+        for key, value in before.items():
+            if (found := settings.plain()[key]) != value:
+                raise ValueError(f"The run to go on with has `{key} = {value}`. Found `{key} = {found}`.")
+        settings.workload().check_sources(settings.model)
+        return settings
 
 
 def train(
@@ -82,7 +90,7 @@ def train(
     method: Annotated[
         str | None, typer.Option(help=f"The name of a method, with options: {EXAMPLES}", show_default="sims")
     ] = None,
-    preset: Preset = "default",
+    preset: Preset = None,
     model: Model = None,
     tasks: Tasks = None,
     root: Root = None,
@@ -95,6 +103,7 @@ def train(
     weight_decay: Decay = None,
     clip: Clip = None,
     dtype: Dtype = None,
+    autocast: Autocast = None,
     seed: Annotated[int | None, typer.Option(help="Where the model starts, and the order of the data.")] = None,
     out: Out = None,
     resume: Resume = False,
@@ -112,11 +121,11 @@ def train(
 
     with fail_on(ValueError):
         stored = read_settings(out) if resume and out is not None else None
-    settings = run_settings(preset, given, stored)
+    settings = run_settings(given, stored)
     out = out or Path("runs") / f"{settings.data.partition(':')[0]}_{folder_name(settings)}"
     with fail_on(ValueError):
         stored = read_settings(out) if resume else None
-    settings = run_settings(preset, given, stored)
+    settings = run_settings(given, stored)
     if threads:
         torch.set_num_threads(threads)
     _train(settings, out, resume=resume, checkpoint_every=checkpoint_every, workers=workers, profile=profile)
@@ -161,7 +170,7 @@ def compare(
     seeds: Seeds = 1,
     baseline: Annotated[str, typer.Option(help="The method that Delta_b is relative to.")] = "ew",
     data: Data = None,
-    preset: Preset = "default",
+    preset: Preset = None,
     model: Model = None,
     tasks: Tasks = None,
     root: Root = None,
@@ -174,6 +183,7 @@ def compare(
     weight_decay: Decay = None,
     clip: Clip = None,
     dtype: Dtype = None,
+    autocast: Autocast = None,
     out: Out = None,
     resume: Resume = False,
     checkpoint_every: Every = 0,
@@ -184,12 +194,12 @@ def compare(
     given = {name: context.params[name] for name in SHARED}
     from torchsims.experiments.compare import Comparison, grid_of, variant
 
-    base = run_settings(preset, given)
+    base = run_settings(given)
     with fail_on(ValueError):
         names = items(methods)
         comparison = Comparison(
             title=f"Methods on {base.data.partition(':')[0]}",
-            command=again(f"compare --methods {','.join(names)} --seeds {seeds}", preset, given),
+            command=again(f"compare --methods {','.join(names)} --seeds {seeds}", given),
             runs=grid_of(base, names, seeds),
             baseline=variant(base, baseline).label,
         )
@@ -197,9 +207,9 @@ def compare(
     run_comparison(comparison, out, resume=resume, jobs=jobs, checkpoint_every=checkpoint_every, workers=workers)
 
 
-def again(command: str, preset: str, given: dict[str, Any]) -> str:
+def again(command: str, given: dict[str, Any]) -> str:
     """Return the command line that does it again."""
-    parts = [f"torchsims {command}", *([] if preset == "default" else [f"--preset {preset}"])]
+    parts = [f"torchsims {command}"]
     for name, value in given.items():
         texts = value if isinstance(value, list) else [value]
         parts += [f"--{name.replace('_', '-')} {text}" for text in texts if text is not None]

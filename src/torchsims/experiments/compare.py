@@ -11,16 +11,26 @@ from statistics import fmean
 
 from matplotlib.figure import Figure
 
-from torchsims._specs import split_spec
+from torchsims._specs import over, split_spec
 from torchsims.experiments._figures import run_figures
 from torchsims.experiments._grid import Cell, Grid, run_grid
-from torchsims.experiments._trained import read_run
+from torchsims.experiments._trained import changed, read_run
 from torchsims.methods import Method
 from torchsims.metrics import delta_b
 from torchsims.reporting import Report, Row, Run, ShowRows, delta_bars, paired_change, run_columns, runs_table, table
 from torchsims.training import Settings
 
-__all__ = ["Comparison", "compare", "deltas", "find_runs", "grid_of", "report_of", "rescaled_pairs", "variant"]
+__all__ = [
+    "Comparison",
+    "compare",
+    "deltas",
+    "find_runs",
+    "grid_of",
+    "report_of",
+    "rescaled_pairs",
+    "tempered",
+    "variant",
+]
 
 MetricsOfTasks = Mapping[str, Mapping[str, float]]
 
@@ -56,6 +66,18 @@ def variant(base: Settings, text: str) -> Settings:
     if split_spec(text)[0] in base.workload().architectures:
         return replace(base, method="ew", model=text)
     return replace(base, method=text)
+
+
+def tempered(base: Settings, methods: Sequence[str]) -> tuple[str, ...]:
+    """Return methods with the temperature of SIMS for STCH in its normalised form: the paper gives them the same.
+
+    Example:
+        >>> tempered(Settings(), ["ew", "stch:normalize=yes"])
+        ('ew', 'stch:normalize=yes:mu=3')
+    """
+    sims = Method(replace(base, method="sims").method)
+    tau = sims.options.get("tau", sims.defaults["tau"])
+    return tuple(over(method, [f"stch:mu={tau:g}"]) if "normalize=yes" in method else method for method in methods)
 
 
 def grid_of(base: Settings, methods: Sequence[str], seeds: int) -> tuple[Settings, ...]:
@@ -94,17 +116,20 @@ def report_of(comparison: Comparison, runs: Sequence[Run], cells: Sequence[Cell]
     runs = sorted(runs, key=lambda run: [run.label for run in runs].index(run.label))
     passes = {settings.label: Method(settings.method).passes for settings in comparison.runs}
     columns = run_columns(runs, {"Delta_b": True} if relative else {})
+    shared = comparison.runs[:1]  # what all runs share; methods, seeds and rescaling are what the table is about
+    preset = [changed(settings, but=("method", "model", "rescale")) for settings in shared]
     return Report(
         title=comparison.title,
         command=comparison.command,
         settings=_common(comparison.runs),
         rows=[_with_passes(row, passes) for row in table(runs, {"Delta_b": relative} if relative else {})],
-        details={"Runs": runs_table(runs)},
+        details={"Runs": runs_table(runs), **{name: rows for _, tables in preset for name, rows in tables.items()}},
         figures={**first, **comparison.figures(runs), **figures},
         captions=captions,
         columns=columns,
         notes=[
             *comparison.notes,
+            *(sentence for sentence, _ in preset),
             "Metrics of the test split after the last epoch: means over seeds and sample standard deviations."
             + (f" Delta_b is a fraction, relative to the mean of {comparison.baseline}." if relative else ""),
             *(f"Failed: {failure}" for failure in failures),

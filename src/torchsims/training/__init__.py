@@ -14,17 +14,20 @@ Example:
 from torchsims.training._checkpoints import load_checkpoint, read_settings, replace_file
 from torchsims.training._launch import first_process, launched, processes
 from torchsims.training._loop import Outcome, StoppedError, train
+from torchsims.training._predictor import Predictor, load
 from torchsims.training._settings import Settings
 from torchsims.training._watch import TensorBoard, Watch
 
 __all__ = [
     "Outcome",
+    "Predictor",
     "Settings",
     "StoppedError",
     "TensorBoard",
     "Watch",
     "first_process",
     "launched",
+    "load",
     "load_checkpoint",
     "processes",
     "read_settings",

@@ -44,7 +44,13 @@ def shards(items: list[int], rank: int, ranks: int, parts: int) -> list[list[int
 def load(dataset: Dataset[Any], batches: list[list[int]], workers: int) -> Iterator[Any]:
     """Yield the batches, each item with a leading dimension, loaded by ``workers`` processes or by this one."""
     pin = torch.accelerator.is_available()
-    yield from DataLoader(dataset, batch_sampler=batches, num_workers=workers, pin_memory=pin)
+    try:
+        yield from DataLoader(dataset, batch_sampler=batches, num_workers=workers, pin_memory=pin)
+    except (ValueError, OSError) as error:  # a worker wraps the sentence into the text of a traceback
+        *above, last = str(error).strip().splitlines() or [""]
+        if not above:
+            raise
+        raise type(error)(last.partition(": ")[2]) from error
 
 
 def mix(*numbers: int) -> int:
