@@ -77,7 +77,7 @@ def test_all_of_train_can_be_trained_on(rooms: Path, tmp_path: Path) -> None:
 
 def test_only_training_sees_views_and_they_change_with_the_epoch(rooms: Path) -> None:
     workload = load_workload("nyuv2", ("depth",), str(rooms))
-    seen = {}
+    seen: dict[int, list[torch.Tensor]] = {}
     for epoch in (0, 1, 0):
         workload.begin_epoch(epoch)
         items = [workload.split(name)[0]["depth"] for name in ("train", "val", "test")]

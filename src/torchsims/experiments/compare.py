@@ -116,8 +116,7 @@ def report_of(comparison: Comparison, runs: Sequence[Run], cells: Sequence[Cell]
     runs = sorted(runs, key=lambda run: [run.label for run in runs].index(run.label))
     passes = {settings.label: Method(settings.method).passes for settings in comparison.runs}
     columns = run_columns(runs, {"Delta_b": True} if relative else {})
-    shared = comparison.runs[:1]  # what all runs share; methods, seeds and rescaling are what the table is about
-    preset = [changed(settings, but=("method", "model", "rescale")) for settings in shared]
+    preset = [changed(settings, but=("method",)) for settings in comparison.runs[:1]]  # of what all runs share
     return Report(
         title=comparison.title,
         command=comparison.command,

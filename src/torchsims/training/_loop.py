@@ -257,8 +257,8 @@ class _Run:
 
     def load(self, state: Mapping[str, Any]) -> None:
         self.epoch, self.batch = state["epoch"], state["batch"]
-        load_trainable_state(self.model, state["model"], state["frozen"])
-        self.precision.scaler.load_state_dict(state["scaler"])
+        load_trainable_state(self.model, state["model"], state.get("frozen", []))
+        self.precision.scaler.load_state_dict(state.get("scaler", {}))
         self.method.load_state_dict(state["method"])
         self.history.load(state["history"])
 

@@ -33,6 +33,12 @@ class Predictor:
     Attributes:
         tasks: what it predicts.
         kinds: how a picture shows each task, as in :func:`torchsims.reporting.colour_map`.
+
+    Example:
+        >>> workload = load_workload("scenes", ("depth",))
+        >>> predictor = Predictor(workload, workload.model("hps:width=8"), (32, 32))
+        >>> predictor.predict(np.zeros((48, 64, 3)))["depth"].shape
+        (1, 48, 64)
     """
 
     def __init__(self, workload: Workload, model: nn.Module, shape: tuple[int, int]) -> None:

@@ -24,12 +24,14 @@ class Workload(ABC):
         presets: settings of a run that suit this workload, by the name of the preset; ``"default"`` is one of them.
             The options of ``data``, ``model`` and each of ``methods`` stand for those that a run of that name leaves
             out.
+        at_once: items of a forward pass without a graph.
         kinds: how a picture shows the prediction of a task, as in :func:`torchsims.reporting.colour_map`.
     """
 
     tasks: tuple[str, ...]
     architectures: ClassVar[Mapping[str, Callable[..., nn.Module]]]
     presets: ClassVar[Mapping[str, Mapping[str, Any]]]
+    at_once: ClassVar[int] = 32
     kinds: Mapping[str, Kind]
 
     @abstractmethod

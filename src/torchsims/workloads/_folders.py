@@ -36,6 +36,7 @@ class FolderWorkload(DenseWorkload):
     """
 
     reader: ClassVar[type[Reader]]
+    at_once: ClassVar[int] = 4  # the batch of the paper: large images, and large models
 
     def __init__(
         self,
