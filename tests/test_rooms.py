@@ -28,7 +28,7 @@ ALLOWED: dict[str, set[str]] = {
     "models": {"_extras", "losses"},
     "methods": {"_specs", "transforms", "normalizers", "scalarizations", "aggregations", "steppers"},
     "workloads": {"_specs", "losses", "data", "models", "metrics"},
-    "training": {"_specs", "_starvation", "losses", "steppers", "methods", "workloads"},
+    "training": {"_specs", "_starvation", "losses", "data", "steppers", "methods", "workloads"},
     "sklearn": {"_starvation", "losses", "data", "models", "methods", "steppers"},
     "reporting": set(),
     "experiments": {
@@ -39,6 +39,7 @@ ALLOWED: dict[str, set[str]] = {
         "scalarizations",
         "steppers",
         "problems",
+        "data",
         "metrics",
         "reporting",
         "training",

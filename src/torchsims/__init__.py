@@ -10,6 +10,7 @@ if TYPE_CHECKING:  # what `__getattr__` does, for readers and type checkers
     from torchsims import aggregations, merit, normalizers, problems, scalarizations, transforms
     from torchsims.losses import TaskLosses
     from torchsims.steppers import FOOPS, SIMS, Aggregated, MeritReport, ObjectiveReport, Report, Scalarized, Stepper
+    from torchsims.training import Predictor, load
 
 __version__ = "0.1.0"
 
@@ -19,11 +20,13 @@ __all__ = [
     "Aggregated",
     "MeritReport",
     "ObjectiveReport",
+    "Predictor",
     "Report",
     "Scalarized",
     "Stepper",
     "TaskLosses",
     "aggregations",
+    "load",
     "merit",
     "normalizers",
     "problems",
@@ -32,7 +35,11 @@ __all__ = [
 ]
 
 _MODULES = ("aggregations", "merit", "normalizers", "problems", "scalarizations", "transforms")
-_HOMES = {"TaskLosses": "torchsims.losses"}  # every other name lives in torchsims.steppers
+_HOMES = {
+    "TaskLosses": "torchsims.losses",
+    "load": "torchsims.training",
+    "Predictor": "torchsims.training",
+}  # every other name lives in torchsims.steppers
 
 
 def __getattr__(name: str) -> Any:

@@ -1,31 +1,61 @@
 """Names with options, as they are written on a command line: ``sims:tau=1:transform=sqrt``."""
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-__all__ = ["choose", "convert", "parameters", "split_spec"]
+__all__ = ["choose", "convert", "join_spec", "over", "parameters", "split_spec"]
+
+OPTION = re.compile(r":(?=\s*[\w-]+\s*=)")  # where an option begins; other colons belong to a value
 
 
 def split_spec(text: str) -> tuple[str, dict[str, str]]:
-    """Return the name and the options of a text.
+    """Return the name and the options of a text; a value may hold colons, as some paths do.
 
     Example:
         >>> split_spec("Log-Merit:tau=1:augment=0.1")
         ('logmerit', {'tau': '1', 'augment': '0.1'})
+        >>> split_spec("sam2:encoder=C:/sam2:rank=4")
+        ('sam2', {'encoder': 'C:/sam2', 'rank': '4'})
     """
-    name, *parts = text.split(":")
+    name, *parts = OPTION.split(text)
+    name, colon, rest = name.partition(":")
+    if colon:
+        raise ValueError(f"An option should look like name=value. Found `{rest}` in `{text}`.")
     options: dict[str, str] = {}
     for part in parts:
-        key, equals, value = part.partition("=")
-        if not key.strip() or not equals:
-            raise ValueError(f"An option should look like name=value. Found `{part}` in `{text}`.")
+        key, _, value = part.partition("=")
         key = key.strip().lower().replace("-", "_")
         if key in options:
             raise ValueError(f"An option should be given once. Found `{key}` twice in `{text}`.")
         options[key] = value.strip()
     return plain(name), options
+
+
+def join_spec(name: str, options: Mapping[str, str]) -> str:
+    """Return the text that :func:`split_spec` takes apart.
+
+    Example:
+        >>> join_spec("sims", {"tau": "1"})
+        'sims:tau=1'
+    """
+    return ":".join([name, *(f"{key}={value}" for key, value in options.items())])
+
+
+def over(text: str, usual: Iterable[str]) -> str:
+    """Return a text with the options that one of the ``usual`` texts of the same name has and it does not.
+
+    Example:
+        >>> over("sims:tau=1", ["stch:mu=5", "sims:tau=5:ratio=2"])
+        'sims:tau=1:ratio=2'
+    """
+    name, options = split_spec(text)
+    for other, found in map(split_spec, usual):
+        if other == name:
+            options = {**options, **{key: value for key, value in found.items() if key not in options}}
+    return join_spec(name, options)
 
 
 def plain(name: str) -> str:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from torchsims.cli._inputs import EXAMPLES, bad_input
+from torchsims.cli._predict import predict
 from torchsims.cli._reproduce import reproduce
 from torchsims.cli._train import compare, report, train
 
@@ -44,6 +45,7 @@ def methods(name: Annotated[str | None, typer.Argument(help="Only this one.")] =
 
 app.command()(train)
 app.command()(compare)
+app.command()(predict)
 app.command()(report)
 app.add_typer(reproduce, name="reproduce")
 

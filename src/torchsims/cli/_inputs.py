@@ -17,7 +17,7 @@ def bad_input() -> Iterator[None]:
     """Turn errors about the input into a sentence and exit code 2."""
     try:
         yield
-    except (ValueError, ImportError) as error:
+    except (ValueError, ImportError, OSError) as error:
         raise typer.BadParameter(str(error)) from error
 
 

@@ -9,6 +9,7 @@ import typer
 from torchsims.cli._inputs import bad_input
 from torchsims.cli._train import (
     SHARED,
+    Autocast,
     BatchSize,
     Clip,
     Data,
@@ -55,7 +56,7 @@ def table_command(name: str) -> Callable[..., None]:
         context: typer.Context,
         data: Data = None,
         seeds: Seeds = 1,
-        preset: Preset = "default",
+        preset: Preset = None,
         model: Model = None,
         tasks: Tasks = None,
         root: Root = None,
@@ -68,6 +69,7 @@ def table_command(name: str) -> Callable[..., None]:
         weight_decay: Decay = None,
         clip: Clip = None,
         dtype: Dtype = None,
+        autocast: Autocast = None,
         out: Out = None,
         resume: Resume = False,
         checkpoint_every: Every = 0,
@@ -78,8 +80,8 @@ def table_command(name: str) -> Callable[..., None]:
         from torchsims.experiments._grid import Grid
 
         given = {key: context.params[key] for key in SHARED}
-        base = run_settings(preset, given)
-        command = again(f"reproduce {name} --seeds {seeds}", preset, given)
+        base = run_settings(given)
+        command = again(f"reproduce {name} --seeds {seeds}", given)
         with bad_input():
             comparison = import_module(module).comparison(base, seeds, command)
         folder = out or Path("runs") / name

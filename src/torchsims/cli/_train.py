@@ -21,8 +21,13 @@ Data = Annotated[
     str | None,
     typer.Option(help="The name of the data, with options: scenes:images=512:resolution=96.", show_default="scenes"),
 ]
-Preset = Annotated[str, typer.Option(help="Settings that suit the data: default or small.")]
-Model = Annotated[str | None, typer.Option(help="The architecture, with options: hps:width=32, stl.")]
+Preset = Annotated[
+    str | None,
+    typer.Option(help="Settings that suit the data: default, small; real data: paper, ablation, authors."),
+]
+Model = Annotated[
+    str | None, typer.Option(help="The architecture, with options: hps:width=32, stl, sam2:encoder=tiny:rank=16.")
+]
 Tasks = Annotated[str | None, typer.Option(help="Names, separated by commas; those of the data by default.")]
 Root = Annotated[Path | None, typer.Option(help="The folder of the data, for data that has one.")]
 Rescale = Annotated[list[str] | None, typer.Option(help="Multiply the loss of a task: depth=100. May be repeated.")]
@@ -34,6 +39,7 @@ Warmup = Annotated[float | None, typer.Option(help="The share of the steps in wh
 Decay = Annotated[float | None, typer.Option("--weight-decay", help="Of Adam.")]
 Clip = Annotated[float | None, typer.Option(help="The largest norm of a gradient; 0 for none.")]
 Dtype = Annotated[str | None, typer.Option(help="float32 or float64.")]
+Autocast = Annotated[str | None, typer.Option(help="Precision of forward passes in training: none, bf16 or fp16.")]
 Out = Annotated[Path | None, typer.Option(help="A new or empty folder; one in runs/ by default.", show_default=False)]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on where a run in the same folder stopped.")]
 Every = Annotated[int, typer.Option("--checkpoint-every", min=0, help="Save after so many steps too, not only epochs.")]
@@ -57,27 +63,29 @@ SHARED = (
     "weight_decay",
     "clip",
     "dtype",
+    "autocast",
+    "preset",
 )
 """The options that all commands with several runs have in common."""
 
 
-def run_settings(preset_name: str, given: dict[str, Any], stored: "Settings | None" = None) -> "Settings":
+def run_settings(given: dict[str, Any], stored: "Settings | None" = None) -> "Settings":
     """Return the settings of a run: a preset, then what the command line says; or those of the run that goes on."""
     from torchsims.training import Settings
-    from torchsims.workloads import preset
 
     chosen = {name: value for name, value in given.items() if value not in (None, [])}
     for name, turn in (("tasks", items), ("rescale", scales), ("root", str)):
         if name in chosen:
             chosen[name] = turn(chosen[name])
     with bad_input():
-        if stored is None:
-            return Settings(**{**preset(chosen.get("data", "scenes"), preset_name), **chosen})
-        before, merged = stored.plain(), Settings.from_plain({**stored.plain(), **chosen})
-        for name, found in merged.plain().items():
-            if found != before[name]:
-                raise ValueError(f"The run to go on with has `{name} = {before[name]}`. Found `{name} = {found}`.")
-        return merged
+        before = {} if stored is None else stored.plain()
+        values = before | ({} if stored is None else {"tasks": stored.tasks}) | chosen
+        settings = Settings.of(values.pop("preset", "default"), **values)
+        for key, value in before.items():
+            if (found := settings.plain()[key]) != value:
+                raise ValueError(f"The run to go on with has `{key} = {value}`. Found `{key} = {found}`.")
+        settings.workload().check_sources(settings.model)
+        return settings
 
 
 def train(
@@ -86,7 +94,7 @@ def train(
     method: Annotated[
         str | None, typer.Option(help=f"The name of a method, with options: {EXAMPLES}", show_default="sims")
     ] = None,
-    preset: Preset = "default",
+    preset: Preset = None,
     model: Model = None,
     tasks: Tasks = None,
     root: Root = None,
@@ -99,6 +107,7 @@ def train(
     weight_decay: Decay = None,
     clip: Clip = None,
     dtype: Dtype = None,
+    autocast: Autocast = None,
     seed: Annotated[int | None, typer.Option(help="Where the model starts, and the order of the data.")] = None,
     out: Out = None,
     resume: Resume = False,
@@ -115,11 +124,11 @@ def train(
     from torchsims.training import read_settings
 
     if out is None:
-        fresh = run_settings(preset, given)
+        fresh = run_settings(given)
         out = Path("runs") / f"{fresh.data.partition(':')[0]}_{folder_name(fresh)}"
     with bad_input():
         stored = read_settings(out) if resume else None
-    settings = run_settings(preset, given, stored)
+    settings = run_settings(given, stored)
     if threads:
         torch.set_num_threads(threads)
     _train(settings, out, resume=resume, checkpoint_every=checkpoint_every, workers=workers, profile=profile)
@@ -172,7 +181,7 @@ def compare(
         str | None, typer.Option(help="The one of the methods that Delta_b is relative to.", show_default="ew")
     ] = None,
     data: Data = None,
-    preset: Preset = "default",
+    preset: Preset = None,
     model: Model = None,
     tasks: Tasks = None,
     root: Root = None,
@@ -185,6 +194,7 @@ def compare(
     weight_decay: Decay = None,
     clip: Clip = None,
     dtype: Dtype = None,
+    autocast: Autocast = None,
     out: Out = None,
     resume: Resume = False,
     checkpoint_every: Every = 0,
@@ -197,7 +207,7 @@ def compare(
     from torchsims.experiments._grid import Grid
     from torchsims.experiments.compare import Comparison, grid_of, variant
 
-    base = run_settings(preset, given)
+    base = run_settings(given)
     with bad_input():
         names = items(methods)
         runs = grid_of(base, names, seeds)
@@ -210,7 +220,6 @@ def compare(
             title=f"Methods on {base.data.partition(':')[0]}",
             command=again(
                 f"compare --methods {shlex.quote(','.join(names))} --seeds {seeds}",
-                preset,
                 given | {"baseline": baseline},
             ),
             runs=runs,
@@ -220,9 +229,9 @@ def compare(
     run_comparison(comparison, out, Grid(jobs, checkpoint_every, workers, threads), resume=resume)
 
 
-def again(command: str, preset: str, given: dict[str, Any]) -> str:
+def again(command: str, given: dict[str, Any]) -> str:
     """Return the command line that does it again."""
-    parts = [f"torchsims {command}", *([] if preset == "default" else [f"--preset {preset}"])]
+    parts = [f"torchsims {command}"]
     for name, value in given.items():
         texts = value if isinstance(value, list | tuple) else [value]
         parts += [f"--{name.replace('_', '-')} {shlex.quote(str(text))}" for text in texts if text is not None]

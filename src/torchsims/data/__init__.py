@@ -5,6 +5,7 @@ data from a folder.
 """
 
 from torchsims.data._depth_normals import normals_from_depth
+from torchsims.data._files import as_image, read_image
 from torchsims.data._npy_folder import write_frame
 from torchsims.data._nyuv2_mat import convert_nyuv2
 from torchsims.data.cityscapes import Cityscapes
@@ -17,8 +18,10 @@ __all__ = [
     "NYUv2",
     "PASCALContext",
     "Scenes",
+    "as_image",
     "back_project",
     "convert_nyuv2",
     "normals_from_depth",
+    "read_image",
     "write_frame",
 ]

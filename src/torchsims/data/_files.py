@@ -1,6 +1,7 @@
 """Reads one file and says which one when it is not what it should be."""
 
 from collections.abc import Callable
+from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -41,6 +42,27 @@ def read_pixels(path: Path) -> Array:
     return _read(path, "an image", load)
 
 
+def read_image(path: str | PathLike[str]) -> Tensor:
+    """Return the colours of a photograph from 0 to 1, `3 x height x width`, upright. Needs the extra ``[vision]``.
+
+    Args:
+        path: a file in any format that pillow reads.
+
+    Example:
+        >>> read_image("no such file.jpg")
+        Traceback (most recent call last):
+        FileNotFoundError: File `no such file.jpg` should be there. Found no such file.
+    """
+    with needs("vision"):
+        from PIL import Image, ImageOps
+
+    def load(file: Path) -> Array:
+        with Image.open(file) as image:
+            return np.asarray(ImageOps.exif_transpose(image).convert("RGB"))
+
+    return as_image(_read(Path(path), "an image", load), Path(path))
+
+
 def read_mat(path: Path) -> dict[str, Any]:
     """Return the variables in a file of Matlab, structures as dictionaries."""
     with needs("vision"):
@@ -55,7 +77,7 @@ def read_mat(path: Path) -> dict[str, Any]:
 
 def _read(path: Path, kind: str, load: Callable[[Path], T]) -> T:
     if not path.is_file():
-        raise FileNotFoundError(f"File `{path}` should be there while the data set is in use. Found no such file.")
+        raise FileNotFoundError(f"File `{path}` should be there. Found no such file.")
     try:
         return load(path)
     except Exception as error:  # broken files raise whatever their decoder stumbles over
@@ -64,7 +86,16 @@ def _read(path: Path, kind: str, load: Callable[[Path], T]) -> T:
 
 
 def as_image(array: Array, path: Path) -> Tensor:
-    """Return colours from 0 to 1, `3 x height x width`."""
+    """Return colours from 0 to 1, `3 x height x width`.
+
+    Args:
+        array: colours `height x width x 3`, or grey `height x width`; 0 to 255 if they are bytes, else 0 to 1.
+        path: what to call it if it is none.
+
+    Example:
+        >>> as_image(np.full((2, 4, 3), 51, dtype=np.uint8), Path("grey.png"))[:, 0, 0]
+        tensor([0.2000, 0.2000, 0.2000])
+    """
     if array.ndim == 2:  # grey
         array = np.stack([array] * 3, axis=-1)
     if array.ndim != 3 or array.shape[2] != 3:

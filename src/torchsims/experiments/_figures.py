@@ -20,7 +20,8 @@ def run_figures(runs: Sequence[Run]) -> tuple[dict[str, Figure], dict[str, str]]
     if any(_has_pictures(run.samples) for run in runs):
         add("predictions", predictions(runs), "An image of the test split: the truth, then what each method predicts.")
     add("training", training_curves(runs), "Mean training loss of every epoch, in the units of the data.")
-    add("validation", validation_curves(runs), "Metrics of the validation split after every epoch.")
+    if any(run.history["validation"] for run in runs):
+        add("validation", validation_curves(runs), "Metrics of the validation split after every epoch.")
     add("weights", weight_curves(runs), "Mean weight of every task in every epoch.")
     return figures, captions
 

@@ -26,7 +26,7 @@ from torchsims.training import (
     train,
 )
 
-__all__ = ["Bar", "command", "read_run", "read_run_with_settings", "shares", "train_run"]
+__all__ = ["Bar", "changed", "command", "read_run", "read_run_with_settings", "shares", "train_run"]
 
 RESULTS, SAMPLES = "results.json", "samples.npz"
 
@@ -49,6 +49,24 @@ def command(settings: Settings) -> str:
             text = ",".join(value) if isinstance(value, list) else value
             parts.append(f"--{name.replace('_', '-')} {text}")
     return " ".join(parts)
+
+
+def changed(settings: Settings, but: Sequence[str] = ()) -> tuple[str, dict[str, list[Row]]]:
+    """Return a sentence on the preset of a run, and a table of what was changed, unless nothing was.
+
+    Args:
+        settings: of the run.
+        but: settings that are not looked at.
+
+    Example:
+        >>> changed(Settings.of("small", epochs=3))[1]
+        {'Changed from the preset': [{'setting': 'epochs', 'preset': '6', 'here': '3'}]}
+    """
+    found = {name: pair for name, pair in settings.changes().items() if name not in but}
+    if not found:
+        return f"Settings: the preset `{settings.preset}` as it is.", {}
+    rows: list[Row] = [{"setting": name, "preset": str(a), "here": str(b)} for name, (a, b) in found.items()]
+    return f"Settings: the preset `{settings.preset}` with changes.", {"Changed from the preset": rows}
 
 
 @final
@@ -165,14 +183,16 @@ def _report(outcome: Outcome, run: Run, draw: bool) -> Report:
     if draw:
         figures, captions = run_figures([run])
     rows: list[Row] = runs_table([run])
+    preset, details = changed(settings)
     return Report(
         title=f"{run.label} on {settings.data.split(':')[0]}",
         command=command(settings),
         settings=settings.plain() | {"threads": torch.get_num_threads(), "processes": processes()},
         rows=rows,
+        details=details,
         columns=run_columns([run]),
         figures=figures,
         captions=captions,
         history={"metrics": outcome.metrics, "better": outcome.better, "curves": outcome.history},
-        notes=["Metrics of the test split after the last epoch, which nothing was chosen on."],
+        notes=["Metrics of the test split after the last epoch, which nothing was chosen on.", preset],
     )

@@ -13,10 +13,10 @@ from statistics import fmean
 
 from matplotlib.figure import Figure
 
-from torchsims._specs import parameters, split_spec
+from torchsims._specs import over, parameters, split_spec
 from torchsims.experiments._figures import run_figures
 from torchsims.experiments._grid import Cell, Grid, run_grid
-from torchsims.experiments._trained import read_run_with_settings
+from torchsims.experiments._trained import changed, read_run_with_settings
 from torchsims.methods import Method
 from torchsims.metrics import delta_b
 from torchsims.reporting import (
@@ -33,7 +33,17 @@ from torchsims.reporting import (
 )
 from torchsims.training import Settings, first_process
 
-__all__ = ["Comparison", "compare", "deltas", "find_runs", "grid_of", "report_of", "rescaled_pairs", "variant"]
+__all__ = [
+    "Comparison",
+    "compare",
+    "deltas",
+    "find_runs",
+    "grid_of",
+    "report_of",
+    "rescaled_pairs",
+    "tempered",
+    "variant",
+]
 
 MetricsOfTasks = Mapping[str, Mapping[str, float]]
 
@@ -74,6 +84,18 @@ def variant(base: Settings, text: str) -> Settings:
     usual = {key: value for key, value in split_spec(base.model)[1].items() if key in known}  # such as the width
     model = ":".join([name, *(f"{key}={value}" for key, value in {**usual, **own}.items())])
     return replace(base, method="ew", model=model)
+
+
+def tempered(base: Settings, methods: Sequence[str]) -> tuple[str, ...]:
+    """Return methods with the temperature of SIMS for STCH in its normalised form: the paper gives them the same.
+
+    Example:
+        >>> tempered(Settings(), ["ew", "stch:normalize=yes"])
+        ('ew', 'stch:normalize=yes:mu=3')
+    """
+    sims = Method(replace(base, method="sims").method)
+    tau = sims.options.get("tau", sims.defaults["tau"])
+    return tuple(over(method, [f"stch:mu={tau:g}"]) if "normalize=yes" in method else method for method in methods)
 
 
 def grid_of(base: Settings, methods: Sequence[str], seeds: int) -> tuple[Settings, ...]:
@@ -123,17 +145,19 @@ def report_of(comparison: Comparison, runs: Sequence[Run], failures: Sequence[st
     runs = sorted(runs, key=lambda run: [run.label for run in runs].index(run.label))
     passes = {settings.label: Method(settings.method).passes for settings in comparison.runs}
     columns = run_columns(runs, {"Delta_b": True} if relative else {})
+    preset = [changed(settings, but=("method",)) for settings in comparison.runs[:1]]  # of what all runs share
     return Report(
         title=comparison.title,
         command=comparison.command,
         settings=_common(comparison.runs),
         rows=[_with_passes(row, passes) for row in table(runs, {"Delta_b": relative} if relative else {})],
-        details={"Runs": runs_table(runs)},
+        details={"Runs": runs_table(runs), **{name: rows for _, tables in preset for name, rows in tables.items()}},
         figures={**first, **comparison.figures(runs), **figures},
         captions=captions,
         columns=columns,
         notes=[
             *comparison.notes,
+            *(sentence for sentence, _ in preset),
             "Metrics of the test split after the last epoch: means over seeds and sample standard deviations."
             + (f" Delta_b is a fraction, relative to the mean of {comparison.baseline}." if relative else ""),
             *_zeros(runs, comparison.baseline),

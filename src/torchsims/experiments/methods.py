@@ -6,7 +6,7 @@ The paper compares with STCH in its normalised form and gives STCH, FOOPS and SI
 here too, because it is the one that sees the scales.
 """
 
-from torchsims.experiments.compare import Comparison, grid_of
+from torchsims.experiments.compare import Comparison, grid_of, tempered, variant
 from torchsims.training import Settings
 
 __all__ = ["METHODS", "comparison"]
@@ -21,7 +21,7 @@ METHODS = (
     "gls",
     "chebyshev",
     "stch",
-    "stch:normalize=yes:mu=3",
+    "stch:normalize=yes",
     "famo",
     "mgda",
     "pcgrad",
@@ -38,4 +38,4 @@ METHODS = (
 
 def comparison(base: Settings, seeds: int, command: str) -> Comparison:
     """Return what to run."""
-    return Comparison("Methods", command, grid_of(base, METHODS, seeds), baseline="EW")
+    return Comparison("Methods", command, grid_of(base, tempered(base, METHODS), seeds), variant(base, "ew").label)

@@ -6,7 +6,7 @@ Rows of FOOPS are the merit function of the losses divided by an estimate: the m
 or a moving average over steps. The last rows are one-copy methods on divided losses.
 """
 
-from torchsims.experiments.compare import Comparison, grid_of
+from torchsims.experiments.compare import Comparison, grid_of, variant
 from torchsims.training import Settings
 
 __all__ = ["METHODS", "comparison"]
@@ -22,4 +22,4 @@ METHODS = (
 
 def comparison(base: Settings, seeds: int, command: str) -> Comparison:
     """Return what to run."""
-    return Comparison("Loss normalisation", command, grid_of(base, METHODS, seeds), "EW")
+    return Comparison("Loss normalisation", command, grid_of(base, METHODS, seeds), variant(base, "ew").label)

@@ -65,7 +65,7 @@ class SAM2MTL(nn.Module):
     ) -> None:
         super().__init__()
         check_channels(channels)
-        self.size = _check(rank, scaling, dropout, size)
+        self.size = check_options(rank, scaling, dropout, size)
         with needs("vision"):
             from torchsims.models import _sam2_parts as parts
         source = parts.make_source(encoder)
@@ -102,7 +102,7 @@ class SAM2MTL(nn.Module):
         return encoded.movedim(-1, 0).unsqueeze(0)
 
 
-def _check(rank: int, scaling: float, dropout: float, size: int | tuple[int, int]) -> tuple[int, int]:
+def check_options(rank: int, scaling: float, dropout: float, size: int | tuple[int, int]) -> tuple[int, int]:
     """Return height and width; raise if an option is out of range."""
     if not rank >= 1:
         raise ValueError(f"Parameter `rank` should be positive. Found `rank = {rank}`.")

@@ -16,7 +16,7 @@ from torchsims.reporting._tables import markdown
 if TYPE_CHECKING:  # what `__getattr__` does, for readers and type checkers
     from torchsims.reporting._bars import delta_bars, metric_against, paired_change
     from torchsims.reporting._curves import training_curves, validation_curves, weight_curves
-    from torchsims.reporting._pictures import colour_map, predictions
+    from torchsims.reporting._pictures import colour_map, picture_row, png, predictions
 
 __all__ = [
     "Advance",
@@ -34,6 +34,8 @@ __all__ = [
     "markdown",
     "metric_against",
     "paired_change",
+    "picture_row",
+    "png",
     "predictions",
     "run_columns",
     "runs_table",
@@ -48,7 +50,7 @@ __all__ = [
 _HOMES = {
     **dict.fromkeys(("delta_bars", "metric_against", "paired_change"), "_bars"),
     **dict.fromkeys(("training_curves", "validation_curves", "weight_curves"), "_curves"),
-    **dict.fromkeys(("colour_map", "predictions"), "_pictures"),
+    **dict.fromkeys(("colour_map", "picture_row", "png", "predictions"), "_pictures"),
 }
 
 

@@ -1,6 +1,7 @@
 """What models see: images, labels and predictions as pictures."""
 
-from collections.abc import Callable, Sequence
+import io
+from collections.abc import Callable, Mapping, Sequence
 from textwrap import fill
 from typing import Any, Literal, TypeAlias
 
@@ -9,11 +10,12 @@ import numpy.typing as npt
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.image import imsave
 
 from torchsims.reporting._colours import CLASSES, UNKNOWN
 from torchsims.reporting._runs import Run, by_label
 
-__all__ = ["colour_map", "predictions"]
+__all__ = ["colour_map", "picture_row", "png", "predictions"]
 
 Array: TypeAlias = npt.NDArray[Any]
 Kind: TypeAlias = Literal["classes", "distances", "directions", "outlines"]
@@ -86,6 +88,37 @@ def colour_map(truth: Array, found: Sequence[Array | None] = (), *, kind: Kind |
         "distances": _distances,
     }
     return painters[_kind(truth) if kind is None else kind](truth, found)
+
+
+def picture_row(pictures: Mapping[str, Array]) -> Figure:
+    """Return pictures of one size side by side, each under its name.
+
+    Args:
+        pictures: `height x width x 3` in [0, 1], by name.
+
+    Example:
+        >>> [axis.get_title() for axis in picture_row({"image": np.zeros((2, 3, 3)), "seg": np.ones((2, 3, 3))}).axes]
+        ['image', 'seg']
+    """
+    height, width, _ = next(iter(pictures.values())).shape
+    size = (2 * CELL * len(pictures), 2 * CELL * height / width + 0.3)
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots(1, len(pictures), squeeze=False)
+    for axis, (name, picture) in zip(axes[0], pictures.items(), strict=True):
+        _picture(axis, picture, name)
+    return figure
+
+
+def png(picture: Array) -> bytes:
+    """Return a picture, `height x width x 3` in [0, 1], as a file: a pixel a pixel.
+
+    Example:
+        >>> png(np.zeros((2, 3, 3)))[1:4]
+        b'PNG'
+    """
+    buffer = io.BytesIO()
+    imsave(buffer, np.clip(picture, 0.0, 1.0), format="png")
+    return buffer.getvalue()
 
 
 def _kind(truth: Array) -> Kind:

@@ -14,6 +14,7 @@ Example:
 from torchsims.training._checkpoints import CHECKPOINT, load_checkpoint, read_settings, replace_file
 from torchsims.training._launch import first_process, launched, processes
 from torchsims.training._loop import Outcome, StoppedError, train
+from torchsims.training._predictor import Predictor, load
 from torchsims.training._settings import Settings
 from torchsims.training._signals import asked_to_stop
 from torchsims.training._watch import TensorBoard, Watch
@@ -21,6 +22,7 @@ from torchsims.training._watch import TensorBoard, Watch
 __all__ = [
     "CHECKPOINT",
     "Outcome",
+    "Predictor",
     "Settings",
     "StoppedError",
     "TensorBoard",
@@ -28,6 +30,7 @@ __all__ = [
     "asked_to_stop",
     "first_process",
     "launched",
+    "load",
     "load_checkpoint",
     "processes",
     "read_settings",

@@ -49,7 +49,13 @@ def load(dataset: Dataset[Any], batches: list[list[int]], workers: int) -> Itera
         yield from map(dataset.batch, batches)
         return
     pin = torch.accelerator.is_available()
-    yield from DataLoader(dataset, batch_sampler=batches, num_workers=workers, pin_memory=pin)
+    try:
+        yield from DataLoader(dataset, batch_sampler=batches, num_workers=workers, pin_memory=pin)
+    except (ValueError, OSError) as error:  # a worker wraps the sentence into the text of a traceback
+        *above, last = str(error).strip().splitlines() or [""]
+        if not above:
+            raise
+        raise type(error)(last.partition(": ")[2]) from error
 
 
 def mix(*numbers: int) -> int:

@@ -16,7 +16,15 @@ import torch
 
 from torchsims.training._settings import Settings
 
-__all__ = ["CHECKPOINT", "load_checkpoint", "locked", "read_settings", "replace_file", "save_checkpoint"]
+__all__ = [
+    "CHECKPOINT",
+    "load_checkpoint",
+    "locked",
+    "read_checkpoint",
+    "read_settings",
+    "replace_file",
+    "save_checkpoint",
+]
 
 CHECKPOINT = "checkpoint.pt"
 FORMAT = 1
@@ -84,7 +92,7 @@ def load_checkpoint(folder: Path, settings: Settings) -> dict[str, Any] | None:
     path = folder / CHECKPOINT
     if not path.exists():
         return None
-    state = _read(path)
+    state = read_checkpoint(path)
     found = settings.plain()
     for name, value in state["settings"].items():
         if value != found.get(name):
@@ -104,10 +112,11 @@ def read_settings(folder: Path) -> Settings | None:
         'gls'
     """
     path = folder / CHECKPOINT
-    return Settings.from_plain(_read(path)["settings"]) if path.exists() else None
+    return Settings.from_plain(read_checkpoint(path)["settings"]) if path.exists() else None
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    """Return everything that a checkpoint holds."""
     try:
         content = io.BytesIO(path.read_bytes())
         state: dict[str, Any] = torch.load(content, map_location="cpu", weights_only=True)

@@ -14,7 +14,6 @@ __all__ = ["Metrics", "evaluate", "pictures"]
 Metrics = dict[str, dict[str, float]]
 """Task, then metric, then the number."""
 
-AT_ONCE = 32  # items of a forward pass without a graph
 PICTURES = 4
 
 
@@ -32,12 +31,13 @@ def evaluate(
     """Return the metrics over a whole data set, of which every rank looks at its part."""
     metrics = workload.metrics()
     own = list(range(len(dataset)))[rank::ranks]  # type: ignore[arg-type]  # every data set here has a length
+    size = workload.at_once
     device = next(model.parameters()).device
     for metric in metrics.values():
         metric.to(device)
     model.eval()
     try:
-        at_once = dataset.at_once if isinstance(dataset, Batched) else AT_ONCE
+        at_once = dataset.at_once if isinstance(dataset, Batched) else size
         for batch in load(dataset, [own[i : i + at_once] for i in range(0, len(own), at_once)], workers):
             batch = to_device(batch)
             predictions = workload.predict(model, batch)

@@ -39,6 +39,7 @@ class History:
             "losses": {},
             "weights": {},
             "merit": [],
+            "validation": {},
         }
         for name in dict.fromkeys(name for epoch in self.epochs for name in epoch):
             *path, last = name.split("/")

@@ -21,8 +21,10 @@ from torchsims.training._batches import load, mix, shards, training_batches
 from torchsims.training._checkpoints import load_checkpoint, locked, save_checkpoint
 from torchsims.training._evaluation import Metrics, evaluate, pictures
 from torchsims.training._history import History
+from torchsims.training._precision import Precision
 from torchsims.training._settings import Settings
 from torchsims.training._signals import asked_to_stop
+from torchsims.training._trainable import frozen_sums, load_trainable_state, trainable_state
 from torchsims.training._watch import Watch
 
 __all__ = ["Outcome", "StoppedError", "train"]
@@ -131,9 +133,12 @@ class _Run:
         items = len(self.data)  # type: ignore[arg-type]  # every data set here has a length
         self.batches = partial(training_batches, items, settings.batch, settings.seed)
         self.steps = len(self.batches(0))
+        self.shape = list(self.workload.image_shape(self.data[0]))
         self.device = self.world.device
         torch.manual_seed(mix(settings.seed))
+        self.precision = Precision(settings.autocast, self.device)
         self.model: nn.Module = self.workload.model(settings.model).to(self.device, getattr(torch, settings.dtype))
+        self.frozen = frozen_sums(self.model)
         self.method = Method(settings.method).build(
             self.model,
             self.workload.tasks,
@@ -144,7 +149,9 @@ class _Run:
         self.rates = [[group["lr"] for group in optimizer.param_groups] for optimizer in self.method.optimizers]
 
     def task_losses(self, model: nn.Module, batch: Mapping[str, Tensor]) -> TaskLosses:
-        losses = self.workload.losses(self.workload.predict(model, batch), batch)
+        with self.precision.forward():
+            predictions = self.workload.predict(model, batch)
+        losses = self.workload.losses(predictions, batch)
         if not self.settings.rescale:
             return losses
         assert isinstance(losses.total, Mapping)
@@ -167,6 +174,7 @@ class _Run:
 
     def steps_of(self, epoch: int) -> Iterator[int]:
         """Take the steps of an epoch that are left, and yield the number of all steps after each."""
+        self.workload.begin_epoch(epoch)
         items = self.batches(epoch)[self.batch :]
         parts = [shards(i, self.world.rank, self.world.size, self.settings.micro_batches) for i in items]
         loaded = load(self.data, [part for batch in parts for part in batch], self.workers)
@@ -184,11 +192,12 @@ class _Run:
             for group, rate in zip(optimizer.param_groups, rates, strict=True):
                 group["lr"] = factor * rate
         torch.manual_seed(mix(self.settings.seed, number, self.world.rank))
-        report = self.method.backward(self.task_losses, *micro_batches)
+        report = self.method.backward(self.task_losses, *micro_batches, scaler=self.precision.scaler)
         if self.settings.clip:
             self.method.clip_grad_norm_(self.settings.clip)
         self.method.update()
         self.look_for_starved(report)
+        self.precision.end_step()
         values = self.values(report)
         self.history.steps.append(values)
         self.batch += 1
@@ -233,6 +242,8 @@ class _Run:
 
     def evaluate(self, split: str) -> Metrics:
         data = self.workload.split(split)
+        if not len(data):  # type: ignore[arg-type]  # every data set here has a length
+            return {}
         world = self.world
         return evaluate(
             self.workload, self.model, data, self.to_device, rank=world.rank, ranks=world.size, workers=self.workers
@@ -250,8 +261,11 @@ class _Run:
             state = {
                 "epoch": self.epoch,
                 "batch": self.batch,
-                "model": self.model.state_dict(),
+                "model": trainable_state(self.model),
+                "frozen": self.frozen,
+                "shape": self.shape,
                 "method": self.method.state_dict(),
+                "scaler": self.precision.scaler.state_dict(),
                 "history": self.history.state(),
                 "threads": torch.get_num_threads(),
                 "starved": self.starved.state(),
@@ -261,7 +275,8 @@ class _Run:
 
     def load(self, state: Mapping[str, Any]) -> None:
         self.epoch, self.batch = state["epoch"], state["batch"]
-        self.model.load_state_dict(state["model"])
+        load_trainable_state(self.model, state["model"], state.get("frozen", []))
+        self.precision.scaler.load_state_dict(state.get("scaler", {}))
         self.method.load_state_dict(state["method"])
         self.history.load(state["history"])
         torch.set_num_threads(state["threads"])  # how a sum is split decides how it is rounded

@@ -3,14 +3,15 @@ from dataclasses import asdict, dataclass, field
 from math import isfinite
 from typing import Any
 
-from torchsims._specs import choose, split_spec
+from torchsims._specs import choose, over, split_spec
 from torchsims.methods import Method
 from torchsims.training._batches import shards, training_batches
-from torchsims.workloads import Workload, load_workload
+from torchsims.workloads import Workload, load_workload, preset
 
-__all__ = ["DTYPES", "Settings"]
+__all__ = ["AUTOCASTS", "DTYPES", "Settings"]
 
 DTYPES = ("float32", "float64")
+AUTOCASTS = ("none", "bf16", "fp16")
 USUAL_MODEL = "hps"
 
 
@@ -33,7 +34,11 @@ class Settings:
         weight_decay: of Adam.
         clip: the largest norm of a gradient; 0 for none.
         dtype: ``"float32"`` or ``"float64"``.
+        autocast: ``"none"``, or ``"bf16"`` or ``"fp16"`` for the forward passes of training; parameters, losses and
+            evaluation stay as ``dtype`` says, and fp16 comes with a gradient scaler.
         seed: where the model starts, in which order it sees the data, and the method's own random numbers.
+        preset: the name of the settings of the data that these started from, see :meth:`of`. Where ``method`` leaves
+            out an option, the preset's is taken.
 
     Example:
         >>> Settings(rescale={"dept": 100.0})
@@ -55,10 +60,13 @@ class Settings:
     weight_decay: float = 1e-6
     clip: float = 0.0
     dtype: str = "float32"
+    autocast: str = "none"
     seed: int = 0
+    preset: str = "default"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "method", str(Method(self.method)))  # one spelling, whatever was typed
+        usual = preset(self.data, self.preset).get("methods", ())
+        object.__setattr__(self, "method", str(Method(over(self.method, usual))))  # one spelling, whatever was typed
         for name in ("epochs", "batch", "micro_batches", "lr"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise ValueError(f"Parameter `{name}` should be positive. Found `{name} = {getattr(self, name)}`.")
@@ -70,8 +78,11 @@ class Settings:
         if not 0 <= self.warmup < 1:
             raise ValueError(f"Parameter `warmup` should be in [0, 1). Found `warmup = {self.warmup}`.")
         choose("dtype", self.dtype, DTYPES)
+        choose("autocast", self.autocast, AUTOCASTS)
+        if self.autocast != "none" and self.dtype != "float32":
+            raise ValueError(f"Parameter `autocast` should be `none` with {self.dtype}. Found `{self.autocast}`.")
         workload = self.workload()
-        workload.model(self.model)
+        workload.check_model(self.model)
         for task, factor in self.rescale.items():
             choose("task", task, workload.tasks)
             if not (isfinite(factor) and factor > 0):
@@ -82,6 +93,34 @@ class Settings:
         batches = training_batches(self.workload().items("train"), self.batch, self.seed, 0)
         for rank in range(ranks):
             shards(batches[0], rank, ranks, self.micro_batches)
+
+    @classmethod
+    def of(cls, name: str, **given: Any) -> "Settings":
+        """Return the settings of a preset of the data, and over them what is given.
+
+        Example:
+            >>> Settings.of("small", data="scenes", epochs=3).batch
+            8
+        """
+        found = preset(given.get("data", cls.data), name)
+        usual = {key: value for key, value in found.items() if key != "methods"}
+        chosen = {**usual, **given, "preset": name}
+        for part in usual.keys() & {"data", "model"}:
+            chosen[part] = over(chosen[part], [usual[part]])
+        return cls(**chosen)
+
+    def changes(self) -> dict[str, tuple[Any, Any]]:
+        """Return what differs from the preset: the preset's value and this one, by the name of the setting.
+
+        Where the data is, the seed, and which method it is make no difference.
+
+        Example:
+            >>> Settings.of("small", method="sims", epochs=3).changes()
+            {'epochs': (6, 3)}
+        """
+        names = {"data": split_spec(self.data)[0], "method": split_spec(self.method)[0]}
+        usual = Settings.of(self.preset, **names, root=self.root, seed=self.seed).plain()
+        return {name: (usual[name], value) for name, value in self.plain().items() if value != usual[name]}
 
     def workload(self) -> Workload:
         """Return the data with its model, losses and metrics."""
@@ -103,5 +142,5 @@ class Settings:
     @classmethod
     def from_plain(cls, values: Mapping[str, Any]) -> "Settings":
         """Return the settings that :meth:`plain` wrote down, whatever else was written beside them."""
-        own = {name: values[name] for name in cls.__dataclass_fields__}
-        return cls(**{**own, "tasks": tuple(own["tasks"])})
+        own = {name: values[name] for name in cls.__dataclass_fields__ if name in values}
+        return cls(**{**own, "data": values["data"], "method": values["method"], "tasks": tuple(own["tasks"])})

@@ -1,6 +1,6 @@
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Literal, TypeAlias, final
 
 import torch
 from numpy.typing import NDArray
@@ -10,9 +10,10 @@ from torch.utils.data import Dataset
 from torchsims.losses import TaskLosses
 from torchsims.metrics import DenseMetric
 
-__all__ = ["Batch", "Batched", "InMemory", "Workload"]
+__all__ = ["Batch", "Batched", "InMemory", "Kind", "Workload"]
 
 Batch = Mapping[str, Tensor]
+Kind: TypeAlias = Literal["classes", "distances", "directions", "outlines"]
 
 
 class Workload(ABC):
@@ -22,11 +23,17 @@ class Workload(ABC):
         tasks: the names of the tasks.
         architectures: the models that :meth:`model` knows, by name.
         presets: settings of a run that suit this workload, by the name of the preset; ``"default"`` is one of them.
+            The options of ``data``, ``model`` and each of ``methods`` stand for those that a run of that name leaves
+            out.
+        at_once: items of a forward pass without a graph.
+        kinds: how a picture shows the prediction of a task, as in :func:`torchsims.reporting.colour_map`.
     """
 
     tasks: tuple[str, ...]
-    architectures: ClassVar[Mapping[str, type[nn.Module]]]
+    architectures: ClassVar[Mapping[str, Callable[..., nn.Module]]]
     presets: ClassVar[Mapping[str, Mapping[str, Any]]]
+    at_once: ClassVar[int] = 32
+    kinds: Mapping[str, Kind]
 
     @abstractmethod
     def split(self, name: str) -> Dataset[Any]:
@@ -40,6 +47,20 @@ class Workload(ABC):
     def model(self, text: str) -> nn.Module:
         """Return a new model, named with its options; the global random generator decides where it starts."""
 
+    def check_model(self, text: str) -> None:
+        """Raise if :meth:`model` would not know the name or refuse an option."""
+        self.model(text)
+
+    def check_sources(self, model: str) -> None:  # noqa: B027  # most read nothing
+        """Raise if a file that the data, or this model, is read from is not there; nothing is read by default."""
+
+    def image_shape(self, item: Batch) -> tuple[int, ...]:
+        """Return height and width of the image of an item; nothing if it has none."""
+        return ()
+
+    def begin_epoch(self, epoch: int) -> None:  # noqa: B027  # most look the same in every epoch
+        """Hear which epoch comes, for data that looks different in every epoch; training calls it."""
+
     @abstractmethod
     def predict(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
         """Return the prediction of every task."""
@@ -51,6 +72,10 @@ class Workload(ABC):
     @abstractmethod
     def metrics(self) -> dict[str, DenseMetric]:
         """Return a new metric a task; ``update(prediction, target)`` takes those of the task."""
+
+    def shown(self, predictions: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return what a picture shows of predictions: classes instead of scores, shares instead of logits."""
+        return dict(predictions)
 
     def samples(self, predictions: Mapping[str, Tensor], batch: Batch) -> dict[str, NDArray[Any]]:
         """Return arrays that a report can draw; none by default."""

@@ -6,9 +6,10 @@ from torch import Tensor, nn
 
 from torchsims._specs import choose, convert, parameters, split_spec
 from torchsims.losses import TaskLosses
-from torchsims.metrics import DenseMetric, Depth, Edges, Normals, Segmentation
+from torchsims.metrics import DenseMetric, Depth, Edges, Normals, Saliency, Segmentation
 from torchsims.models import HPS, STL, dense_losses
-from torchsims.workloads._base import Batch, Workload
+from torchsims.workloads._base import Batch, Kind, Workload
+from torchsims.workloads._sam2 import check_encoder, check_sam2, sam2
 
 __all__ = ["DenseWorkload"]
 
@@ -17,6 +18,8 @@ METRICS: dict[str, Callable[[int], DenseMetric]] = {
     "depth": lambda channels: Depth(),
     "normals": lambda channels: Normals(),
     "edges": lambda channels: Edges(),
+    "parts": Segmentation,
+    "saliency": lambda channels: Saliency(),
 }
 
 SHOWN: dict[str, Callable[[Tensor], Tensor]] = {
@@ -24,8 +27,20 @@ SHOWN: dict[str, Callable[[Tensor], Tensor]] = {
     "depth": lambda depth: depth,
     "normals": lambda normals: normals,
     "edges": lambda logits: logits.sigmoid(),
+    "parts": lambda scores: scores.argmax(1),
+    "saliency": lambda logits: logits.sigmoid(),
 }
 """What a picture shows of a prediction."""
+
+KINDS: dict[str, Kind] = {
+    "seg": "classes",
+    "depth": "distances",
+    "normals": "directions",
+    "edges": "outlines",
+    "parts": "classes",
+    "saliency": "outlines",
+}
+"""How it shows it."""
 
 
 class DenseWorkload(Workload):
@@ -37,7 +52,10 @@ class DenseWorkload(Workload):
         usual: the tasks by default.
     """
 
-    architectures: ClassVar[Mapping[str, type[nn.Module]]] = {"hps": HPS, "stl": STL}
+    architectures: ClassVar[Mapping[str, Callable[..., nn.Module]]] = {"hps": HPS, "stl": STL, "sam2": sam2}
+    option_checks: ClassVar[Mapping[str, Callable[..., None]]] = {"sam2": check_sam2}
+    source_checks: ClassVar[Mapping[str, Callable[..., None]]] = {"sam2": check_encoder}
+    """Of models that take long to make, or that are read from files."""
 
     def __init__(self, channels: Mapping[str, int], tasks: Sequence[str], usual: Sequence[str]) -> None:
         for task in tasks:
@@ -46,11 +64,32 @@ class DenseWorkload(Workload):
             raise ValueError(f"Parameter `tasks` should hold distinct names. Found `tasks = {','.join(tasks)}`.")
         self.tasks = tuple(tasks or usual)
         self._channels = {task: channels[task] for task in self.tasks}
+        self.kinds = {task: KINDS[task] for task in self.tasks}
 
     def model(self, text: str) -> nn.Module:
+        name, options = self.architecture(text)
+        return self.architectures[name](self._channels, **options)
+
+    def check_model(self, text: str) -> None:
+        name, options = self.architecture(text)
+        if name in self.option_checks:
+            self.option_checks[name](**options)
+        else:
+            self.model(text)
+
+    def check_sources(self, model: str) -> None:
+        name, options = self.architecture(model)
+        if name in self.source_checks:
+            self.source_checks[name](**options)
+
+    def architecture(self, text: str) -> tuple[str, dict[str, Any]]:
+        """Return the name of a model and its options."""
         name, options = split_spec(text)
         kind = self.architectures[choose("model", name, self.architectures)]
-        return kind(self._channels, **convert(f"model `{name}`", options, parameters(kind)))
+        return name, convert(f"model `{name}`", options, parameters(kind))
+
+    def image_shape(self, item: Batch) -> tuple[int, ...]:
+        return tuple(item["image"].shape[-2:])
 
     def predict(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
         predictions: dict[str, Tensor] = model(batch["image"])
@@ -62,9 +101,12 @@ class DenseWorkload(Workload):
     def metrics(self) -> dict[str, DenseMetric]:
         return {task: METRICS[task](channels) for task, channels in self._channels.items()}
 
+    def shown(self, predictions: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return {task: SHOWN[task](predictions[task]) for task in self.tasks}
+
     def samples(self, predictions: Mapping[str, Tensor], batch: Batch) -> dict[str, NDArray[Any]]:
         shown = {"image": batch["image"]}
-        for task in self.tasks:
+        for task, value in self.shown(predictions).items():
             shown[f"truth/{task}"] = batch[task]
-            shown[f"prediction/{task}"] = SHOWN[task](predictions[task])
+            shown[f"prediction/{task}"] = value
         return {name: value.detach().cpu().numpy() for name, value in shown.items()}

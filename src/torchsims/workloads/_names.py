@@ -5,8 +5,14 @@ from typing import Any
 from torchsims._specs import choose, convert, parameters, split_spec
 from torchsims.workloads._base import Workload
 
-# By the name of the data, which is the name of its file too.
-_CLASSES = {"scenes": "SceneWorkload", "table": "TableWorkload", "aliccp": "AliCCPWorkload"}
+_CLASSES = {
+    "scenes": "SceneWorkload",
+    "nyuv2": "NYUv2Workload",
+    "cityscapes": "CityscapesWorkload",
+    "pascal": "PASCALWorkload",
+    "table": "TableWorkload",
+    "aliccp": "AliCCPWorkload",
+}  # by the name of the data, which is the name of its file too
 
 NAMES = tuple(_CLASSES)
 """The data that can be trained on."""
@@ -29,7 +35,7 @@ def load_workload(text: str, tasks: Sequence[str] = (), root: str | None = None)
     Example:
         >>> load_workload("scene")
         Traceback (most recent call last):
-        ValueError: There is no data `scene`. Did you mean `scenes`? The names are scenes, table, aliccp.
+        ValueError: There is no data `scene`. Did you mean `scenes`? The names are scenes, nyuv2, ...
     """
     kind, name, options = _find(text)
     values = convert(f"data `{name}`", options, parameters(kind))
