@@ -196,11 +196,11 @@ class _Run:
         if self.settings.clip:
             self.method.clip_grad_norm_(self.settings.clip)
         self.method.update()
-        self.look_for_starved(report)
         self.precision.end_step()
         values = self.values(report)
         self.history.steps.append(values)
-        self.batch += 1
+        self.batch += 1  # before anybody looks on: whoever raises finds a state that can be saved
+        self.look_for_starved(report)
         for watch in self.watches:
             watch.step(number, {**values, "rate": factor * self.settings.lr})
 
