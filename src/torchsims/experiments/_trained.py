@@ -124,9 +124,9 @@ def train_run(
     """
     begin = perf_counter()
     watches = [*watches, TensorBoard(folder / "tensorboard")]
-    outcome = train(settings, folder, watches=watches, checkpoint_every=checkpoint_every, workers=workers)
-    run = _as_run(outcome)
     with launched() as world:
+        outcome = train(settings, folder, watches=watches, checkpoint_every=checkpoint_every, workers=workers)
+        run = _as_run(outcome)
         if world.first:
             _leave(outcome, run, folder, perf_counter() - begin, draw)
         world.wait()  # nobody reads what is not written yet

@@ -62,10 +62,14 @@ def locked(folder: Path, writes: bool = True) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError as error:
-        raise ValueError(f"Another process trains in `{folder}`. Wait for it, or choose another folder.") from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ValueError(f"Another process trains in `{folder}`. Wait for it, or choose another folder.") from error
+        try:
+            yield
+        finally:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)  # processes that load data may still have the folder open
     finally:
         os.close(descriptor)
 
