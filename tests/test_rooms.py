@@ -20,7 +20,7 @@ ALLOWED: dict[str, set[str]] = {
     "losses": set(),
     "normalizers": {"_statistics"},
     "scalarizations": {"_statistics", "merit", "transforms"},
-    "aggregations": {"_statistics", "transforms"},
+    "aggregations": {"_extras", "_statistics", "transforms"},
     "steppers": {"_statistics", "merit", "transforms", "losses", "normalizers", "scalarizations", "aggregations"},
     "problems": set(),
     "data": {"_extras"},

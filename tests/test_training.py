@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from ranks import run_ranks
-from torchsims.methods import names
+from torchsims.methods import Method, names
 from torchsims.training import (
     Outcome,
     Settings,
@@ -368,6 +368,13 @@ def test_the_event_file_has_raw_losses_weights_and_merit(tmp_path: Path) -> None
 def test_bad_settings_are_refused(change: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         small(**change)
+
+
+def test_naming_a_method_draws_no_random_number() -> None:
+    before = torch.get_rng_state()
+    small(method="rlw")
+    Method("sims:perturb=0.1")
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_settings_survive_writing_down() -> None:

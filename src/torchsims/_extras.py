@@ -8,18 +8,16 @@ __all__ = ["needs"]
 
 @contextmanager
 def needs(extra: str) -> Iterator[None]:
-    """Name the extra to install if an import in the block finds no package.
+    """Name the extra to install if the block imports, or makes, what needs a package that is not there.
 
     Example:
         >>> with needs("vision"):
         ...     import package_that_is_not_there
         Traceback (most recent call last):
             ...
-        ModuleNotFoundError: Package `package_that_is_not_there` should be installed: pip install 'torchsims[vision]'.
+        ImportError: A package is missing: pip install 'torchsims[vision]'. Found: No module named ...
     """
     try:
         yield
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"Package `{error.name}` should be installed: pip install 'torchsims[{extra}]'.", name=error.name
-        ) from error
+    except ImportError as error:
+        raise ImportError(f"A package is missing: pip install 'torchsims[{extra}]'. Found: {error}") from error

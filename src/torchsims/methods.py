@@ -20,6 +20,7 @@ from functools import partial
 from inspect import isabstract, signature
 from typing import Any, final
 
+import torch
 from torch import nn
 from torch.optim import Adam
 
@@ -209,7 +210,8 @@ class Method:
         label, self._family = families[name]
         self.options = convert(f"method `{name}`", options, self._family.defaults)
         self.label = ", ".join([label, *(f"{key} {_short(value)}" for key, value in self.options.items())])
-        self.build(nn.Linear(1, 1), ["a", "b"], lr=1e-3)  # what is wrong with an option is said now
+        with torch.random.fork_rng(devices=[]):  # what is wrong with an option is said now
+            self.build(nn.Linear(1, 1), ["a", "b"], lr=1e-3)
 
     def __str__(self) -> str:
         return ":".join([self.name, *(f"{key}={_short(value)}" for key, value in sorted(self.options.items()))])

@@ -2,8 +2,9 @@ from typing import Literal, final
 
 from torch import Tensor
 
+from torchsims._extras import needs
 from torchsims.aggregations._base import WeightedAggregation
-from torchsims.aggregations._torchjd import from_gramian, required_by
+from torchsims.aggregations._torchjd import from_gramian
 
 _SCALES = ("min", "median", "rmse")
 
@@ -35,7 +36,7 @@ class AlignedMTL(WeightedAggregation):
         super().__init__()
         if scale not in _SCALES:
             raise ValueError(f"Parameter `scale` should be one of {_SCALES}. Found `scale = {scale!r}`.")
-        with required_by("AlignedMTL"):
+        with needs("gradient"):
             from torchjd.aggregation import AlignedMTLWeighting
 
             self._weighting = AlignedMTLWeighting(scale_mode=scale)

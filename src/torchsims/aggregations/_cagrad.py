@@ -2,8 +2,9 @@ from typing import final
 
 from torch import Tensor
 
+from torchsims._extras import needs
 from torchsims.aggregations._base import WeightedAggregation
-from torchsims.aggregations._torchjd import from_gramian, required_by, with_unit_trace
+from torchsims.aggregations._torchjd import from_gramian, with_unit_trace
 
 
 @final
@@ -40,7 +41,7 @@ class CAGrad(WeightedAggregation):
                 raise ValueError(f"Parameter `{name}` should not be negative. Found `{name} = {value}`.")
         self.c = c
         self.rescale = rescale
-        with required_by("CAGrad"):
+        with needs("gradient"):
             from torchjd.aggregation import CAGradWeighting
 
             self._weighting = CAGradWeighting(c=c, norm_eps=norm_eps)

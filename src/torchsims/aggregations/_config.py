@@ -3,8 +3,8 @@ from typing import final
 import torch
 from torch import Tensor
 
+from torchsims._extras import needs
 from torchsims.aggregations._base import Aggregation
-from torchsims.aggregations._torchjd import required_by
 
 
 @final
@@ -27,7 +27,7 @@ class ConFIG(Aggregation):
 
     def __init__(self) -> None:
         super().__init__()
-        with required_by("ConFIG"):
+        with needs("gradient"):
             from torchjd.aggregation import ConFIG as Aggregator
 
             self._aggregator = Aggregator()

@@ -2,8 +2,9 @@ from typing import final
 
 from torch import Tensor
 
+from torchsims._extras import needs
 from torchsims.aggregations._base import WeightedAggregation
-from torchsims.aggregations._torchjd import from_gramian, required_by
+from torchsims.aggregations._torchjd import from_gramian
 
 
 @final
@@ -37,7 +38,7 @@ class FairGrad(WeightedAggregation):
             raise ValueError(f"Parameter `alpha` should not be negative. Found `alpha = {alpha}`.")
         if max_iters is not None and not max_iters > 0:
             raise ValueError(f"Parameter `max_iters` should be positive. Found `max_iters = {max_iters}`.")
-        with required_by("FairGrad"):
+        with needs("gradient"):
             from torchjd.aggregation import FairGradWeighting
 
             self._weighting = FairGradWeighting(alpha=alpha, max_iters=max_iters)

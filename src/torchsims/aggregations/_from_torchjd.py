@@ -3,8 +3,9 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
+from torchsims._extras import needs
 from torchsims.aggregations._base import Aggregation, WeightedAggregation
-from torchsims.aggregations._torchjd import Draws, from_gramian, required_by
+from torchsims.aggregations._torchjd import Draws, from_gramian
 
 __all__ = ["from_torchjd"]
 
@@ -31,7 +32,7 @@ def from_torchjd(method: Any, *, seed: int = 0) -> Aggregation:
         >>> from_torchjd(TrimmedMean(trim_number=1))(torch.tensor([[1.0], [2.0], [90.0]]))
         tensor([2.])
     """
-    with required_by(type(method).__name__):
+    with needs("gradient"):
         from torchjd.aggregation import Aggregator, GramianWeightedAggregator, WeightedAggregator, Weighting
 
     if isinstance(method, GramianWeightedAggregator):

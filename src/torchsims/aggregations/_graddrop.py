@@ -3,8 +3,9 @@ from typing import final
 import torch
 from torch import Tensor
 
+from torchsims._extras import needs
 from torchsims.aggregations._base import Aggregation
-from torchsims.aggregations._torchjd import Draws, required_by
+from torchsims.aggregations._torchjd import Draws
 
 
 @final
@@ -39,7 +40,7 @@ class GradDrop(Aggregation):
             raise ValueError(f"Parameter `leak` should be between 0 and 1. Found `leak = {leak}`.")
         self.leak = leak
         self.draws = Draws(seed)
-        with required_by("GradDrop"):
+        with needs("gradient"):
             from torchjd.aggregation import GradDrop as Aggregator
 
             self._aggregator = Aggregator()

@@ -3,8 +3,9 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
+from torchsims._extras import needs
 from torchsims.aggregations._base import WeightedAggregation
-from torchsims.aggregations._torchjd import Draws, from_gramian, required_by
+from torchsims.aggregations._torchjd import Draws, from_gramian
 
 
 @final
@@ -47,7 +48,7 @@ class GradVac(WeightedAggregation):
             raise ValueError(f"Parameter `eps` should not be negative. Found `eps = {eps}`.")
         self.draws = Draws(seed)
         self._remember("phi")
-        with required_by("GradVac"):
+        with needs("gradient"):
             from torchjd.aggregation import GradVacWeighting
 
             # Not a submodule: its buffer has no fixed shape, and `phi` is what belongs into the state.

@@ -2,8 +2,9 @@ from typing import final
 
 from torch import Tensor
 
+from torchsims._extras import needs
 from torchsims.aggregations._base import WeightedAggregation
-from torchsims.aggregations._torchjd import from_gramian, required_by, with_unit_trace
+from torchsims.aggregations._torchjd import from_gramian, with_unit_trace
 
 
 @final
@@ -27,7 +28,7 @@ class IMTLG(WeightedAggregation):
 
     def __init__(self) -> None:
         super().__init__()
-        with required_by("IMTLG"):
+        with needs("gradient"):
             from torchjd.aggregation import IMTLGWeighting
 
             self._weighting = IMTLGWeighting()

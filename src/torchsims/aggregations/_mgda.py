@@ -2,8 +2,9 @@ from typing import Literal, final
 
 from torch import Tensor
 
+from torchsims._extras import needs
 from torchsims.aggregations._base import WeightedAggregation
-from torchsims.aggregations._torchjd import from_gramian, required_by
+from torchsims.aggregations._torchjd import from_gramian
 
 _NORMALIZERS = ("none", "loss", "norm", "loss+norm")
 
@@ -54,7 +55,7 @@ class MGDA(WeightedAggregation):
                 raise ValueError(f"Parameter `{name}` should be positive. Found `{name} = {value}`.")
         self.normalize = normalize
         self.positive = "loss" in normalize
-        with required_by("MGDA"):
+        with needs("gradient"):
             from torchjd.aggregation import MGDAWeighting
 
             self._weighting = MGDAWeighting(epsilon=epsilon, max_iters=max_iters)

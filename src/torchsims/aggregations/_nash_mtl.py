@@ -4,8 +4,8 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
+from torchsims._extras import needs
 from torchsims.aggregations._base import WeightedAggregation
-from torchsims.aggregations._torchjd import required_by
 
 
 @final
@@ -85,7 +85,7 @@ class NashMTL(WeightedAggregation):
 
     def _solver(self, tasks: int) -> Any:
         if tasks not in self._solvers:
-            with required_by("NashMTL"):
+            with needs("gradient"):
                 from torchjd.aggregation import NashMTL as Solver
 
                 solver = Solver(n_tasks=tasks, max_norm=0.0, optim_niter=self.optim_niter)

@@ -2,8 +2,9 @@ from typing import final
 
 from torch import Tensor
 
+from torchsims._extras import needs
 from torchsims.aggregations._base import WeightedAggregation
-from torchsims.aggregations._torchjd import Draws, from_gramian, required_by
+from torchsims.aggregations._torchjd import Draws, from_gramian
 
 
 @final
@@ -33,7 +34,7 @@ class PCGrad(WeightedAggregation):
     def __init__(self, seed: int = 0) -> None:
         super().__init__()
         self.draws = Draws(seed)
-        with required_by("PCGrad"):
+        with needs("gradient"):
             from torchjd.aggregation import PCGradWeighting
 
             self._weighting = PCGradWeighting()

@@ -6,18 +6,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Draws", "from_gramian", "required_by", "with_unit_trace"]
-
-
-@contextmanager
-def required_by(method: str) -> Iterator[None]:
-    """Say what to install if the body imports or makes what is not there."""
-    try:
-        yield
-    except ImportError as error:
-        raise ImportError(
-            f"Method `{method}` needs TorchJD and its solvers: `pip install 'torchsims[gradient]'`. Found: {error}"
-        ) from error
+__all__ = ["Draws", "from_gramian", "with_unit_trace"]
 
 
 def from_gramian(weighting: Callable[[Tensor], Tensor], gramian: Tensor) -> Tensor:

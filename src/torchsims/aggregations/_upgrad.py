@@ -2,8 +2,9 @@ from typing import final
 
 from torch import Tensor
 
+from torchsims._extras import needs
 from torchsims.aggregations._base import WeightedAggregation
-from torchsims.aggregations._torchjd import from_gramian, required_by, with_unit_trace
+from torchsims.aggregations._torchjd import from_gramian, with_unit_trace
 
 
 @final
@@ -32,7 +33,7 @@ class UPGrad(WeightedAggregation):
         super().__init__()
         if not reg_eps >= 0:
             raise ValueError(f"Parameter `reg_eps` should not be negative. Found `reg_eps = {reg_eps}`.")
-        with required_by("UPGrad"):
+        with needs("gradient"):
             from torchjd.aggregation import UPGradWeighting
             from torchjd.linalg import QuadprogProjector
 

@@ -45,8 +45,6 @@ __all__ = [
     "variant",
 ]
 
-MetricsOfTasks = Mapping[str, Mapping[str, float]]
-
 
 @dataclass(frozen=True)
 class Comparison:

@@ -9,10 +9,11 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-__all__ = ["CLASSES", "UNKNOWN", "WIDTH", "Look", "legend", "looks"]
+__all__ = ["CLASSES", "MANY", "UNKNOWN", "WIDTH", "Look", "legend", "legend_columns", "looks"]
 
 Dashes: TypeAlias = Literal["-"] | tuple[float, Sequence[float]]
 
+MANY = 8  # labels; more are drawn without bands and named in small letters
 WIDTH = 5.4  # inches of a figure; with ten-point letters this can still be read on a phone
 UNKNOWN = 0.55  # the grey of a pixel that nobody knows
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")  # Okabe and Ito
@@ -41,9 +42,21 @@ def looks(labels: Sequence[str]) -> dict[str, Look]:
 
 def legend(figure: Figure, handles: Sequence[Line2D]) -> None:
     """Put a legend under the figure, with as many columns as its longest label leaves room for."""
-    longest = max((len(str(handle.get_label())) for handle in handles), default=0)
-    columns = max(1, min(LEGEND_LETTERS // (longest + MARK_LETTERS), len(handles)))
-    figure.legend(handles=list(handles), loc="outside lower center", ncols=columns, frameon=False)
+    columns = legend_columns([str(handle.get_label()) for handle in handles])
+    size = "small" if len(handles) > MANY else "medium"
+    figure.legend(handles=list(handles), loc="outside lower center", ncols=columns, frameon=False, fontsize=size)
+
+
+def legend_columns(labels: Sequence[str]) -> int:
+    """Return how many columns a legend has; many labels are written smaller, in two at least.
+
+    Example:
+        >>> legend_columns(["EW", "SIMS"]), legend_columns(["STCH, mu 3, normalize yes"] * 20)
+        (2, 2)
+    """
+    longest = max(map(len, labels), default=0)
+    fit = LEGEND_LETTERS // (longest + MARK_LETTERS)
+    return max(2 if len(labels) > MANY else 1, min(fit, len(labels)))
 
 
 def _classes() -> npt.NDArray[np.float64]:

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
-from torchsims.reporting._colours import WIDTH, Look, legend, looks
+from torchsims.reporting._colours import MANY, WIDTH, Look, legend, legend_columns, looks
 from torchsims.reporting._runs import History, Run, by_label, diverged, number
 
 __all__ = ["training_curves", "validation_curves", "weight_curves"]
@@ -23,6 +23,8 @@ Pick: TypeAlias = Callable[[History], Sequence[float | None]]
 
 def training_curves(runs: Sequence[Run]) -> Figure:
     """Return the training losses: means over seeds, bands from the least to the largest, crosses where a run broke off.
+
+    More than eight labels are drawn without bands, which would cover each other.
 
     Example:
         >>> losses = {"seg": [0.9, 0.5], "depth": [3.0, None]}
@@ -81,12 +83,13 @@ def _figure(runs: Sequence[Run], picks: dict[str, Pick], *, log: bool) -> Figure
     groups = by_label(runs)
     look = looks(list(groups))
     count = max(len(picks), 1)
-    figure = Figure(figsize=(WIDTH, HEIGHT * count + LEGEND_LINE * (2 + len(groups) / 2)), layout="constrained")
+    legend_lines = 2 + len(groups) / legend_columns(list(groups))
+    figure = Figure(figsize=(WIDTH, HEIGHT * count + LEGEND_LINE * legend_lines), layout="constrained")
     axes = figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0]
     for axis, (title, pick) in zip(axes, picks.items(), strict=False):
         for label, group in groups.items():
             lines = [_line(run.history, pick) for run in group]
-            _draw(axis, lines, look[label], log=log)
+            _draw(axis, lines, look[label], log=log, band=len(groups) <= MANY)
             last = max((epoch for line in lines for epoch in line), default=0)
             for run, line in zip(group, lines, strict=True):
                 _cross(axis, line, last + diverged(run), look[label].colour)
@@ -119,7 +122,7 @@ def _line(history: History, pick: Pick) -> dict[int, float]:
     return {epoch: number(value) for epoch, value in zip(history["epoch"], pick(history), strict=False)}
 
 
-def _draw(axis: Axes, lines: Sequence[dict[int, float]], look: Look, *, log: bool) -> None:
+def _draw(axis: Axes, lines: Sequence[dict[int, float]], look: Look, *, log: bool, band: bool) -> None:
     epochs = sorted({epoch for line in lines for epoch in line})
     values = np.array([[line.get(epoch, np.nan) for epoch in epochs] for line in lines])  # seed x epoch
     values[~np.isfinite(values) | ((values <= 0) & log)] = np.nan
@@ -129,7 +132,7 @@ def _draw(axis: Axes, lines: Sequence[dict[int, float]], look: Look, *, log: boo
     x, y = np.array(epochs)[known], values[:, known]
     alone = "o" if len(x) == 1 else None
     axis.plot(x, np.nanmean(y, axis=0), color=look.colour, linestyle=look.dashes, linewidth=1.6, marker=alone)
-    if len(lines) > 1:
+    if band and len(lines) > 1:
         low, high = np.nanmin(y, axis=0), np.nanmax(y, axis=0)
         axis.fill_between(x, low, high, color=look.colour, alpha=0.12, linewidth=0)
 

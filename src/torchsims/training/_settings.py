@@ -3,6 +3,8 @@ from dataclasses import asdict, dataclass, field
 from math import isfinite
 from typing import Any
 
+import torch
+
 from torchsims._specs import choose, over, split_spec
 from torchsims.methods import Method
 from torchsims.training._batches import shards, training_batches
@@ -82,7 +84,8 @@ class Settings:
         if self.autocast != "none" and self.dtype != "float32":
             raise ValueError(f"Parameter `autocast` should be `none` with {self.dtype}. Found `{self.autocast}`.")
         workload = self.workload()
-        workload.check_model(self.model)
+        with torch.random.fork_rng(devices=[]):  # to hear what is wrong with it, not to start it
+            workload.check_model(self.model)
         for task, factor in self.rescale.items():
             choose("task", task, workload.tasks)
             if not (isfinite(factor) and factor > 0):
