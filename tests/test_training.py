@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.nn.functional import dropout
 
 from ranks import run_ranks
 from torchsims.methods import Method, names
@@ -83,6 +84,22 @@ def test_a_run_that_stopped_ends_like_one_that_did_not(method: str, tmp_path: Pa
     parts = train(settings, tmp_path / "parts")
     assert_same_outcome(whole, parts)
     assert_same_tensors(checkpoint(tmp_path / "whole"), checkpoint(tmp_path / "parts"))
+
+
+def test_dropout_goes_on_as_if_nothing_had_happened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = small(method="sims")
+    workload = type(settings.workload())
+    predict = workload.predict
+
+    def with_dropout(self: Any, model: torch.nn.Module, batch: Any) -> Any:
+        return {task: dropout(out, 0.2, model.training) for task, out in predict(self, model, batch).items()}
+
+    monkeypatch.setattr(workload, "predict", with_dropout)
+    whole = train(settings, tmp_path / "whole")
+    with pytest.raises(StoppedError):
+        train(settings, tmp_path / "parts", watches=[Interrupt(2)])
+    torch.manual_seed(99)  # a new process would have another one
+    assert_same_outcome(whole, train(settings, tmp_path / "parts"))
 
 
 def _train_in_a_child(settings: Settings, folder: Path) -> int:
@@ -196,6 +213,22 @@ def test_a_full_disk_leaves_the_last_checkpoint(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
+        replace_file(path, b"after")
+    assert path.read_bytes() == b"before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_checkpoint_is_moved_into_its_place_and_never_written_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "checkpoint.pt"
+    replace_file(path, b"before")
+
+    def killed(*args: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
         replace_file(path, b"after")
     assert path.read_bytes() == b"before"
     assert list(tmp_path.iterdir()) == [path]
