@@ -53,7 +53,9 @@ def test_training_says_so_too_also_after_a_stop(tmp_path: Path) -> None:
     lines = [",".join(map(repr, row)) for row in np.concatenate([x, y], axis=1).tolist()]
     (tmp_path / "t.csv").write_text("\n".join([",".join(names), *lines]) + "\n")
     settings = Settings(
-        data=f"table:csv={tmp_path}/t.csv:targets=a+b+c+d+e+f",
+        data="table",
+        root=f"{tmp_path}/t.csv",
+        tasks=tuple("abcdef"),
         method="sims:tau=0.05:ratio=5",
         model="mlp:hidden=32:layers=1",
         epochs=10,

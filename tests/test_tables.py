@@ -1,6 +1,7 @@
 """Tables: what is read is what was written, bad input is named, units do not matter, missing labels are left out."""
 
 import gzip
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,11 @@ import pytest
 import torch
 
 from shared_data import shared
+from torchsims._specs import join_spec
 from torchsims.data.tables import Features, Target, is_missing, read_table, split_rows
 from torchsims.models import class_loss, number_loss, table_losses
 from torchsims.training import Settings, train
-from torchsims.workloads import load_workload, preset
+from torchsims.workloads import load_workload
 
 TABLE = "x,town,weight,kind,sold\n" + "".join(
     f"{i % 17},{'abc'[i % 3]}{'' if i % 7 else 'z'},{0.5 * (i % 17) + i % 3 if i % 5 else ''},{'uvw'[i % 3]},{i % 2}\n"
@@ -169,12 +171,15 @@ def test_a_task_without_labels_counts_nothing_and_keeps_its_graph() -> None:
     assert out.grad.abs().sum() == 0
 
 
-def spec(path: Path, targets: str = "weight+kind+sold", **options: str) -> str:
-    return ":".join([f"table:csv={path}:targets={targets}", *(f"{name}={value}" for name, value in options.items())])
+TARGETS = ("weight", "kind", "sold")
+
+
+def workload_of(path: Path, tasks: Sequence[str] = TARGETS, **options: str) -> Any:
+    return load_workload(join_spec("table", options), tasks, str(path))
 
 
 def test_a_table_is_trained_on_every_kind_of_target(table: Path, tmp_path: Path) -> None:
-    settings = Settings(data=spec(table), method="sims", **{**preset("table", "small"), "batch": 32})
+    settings = Settings.of("small", data="table", root=str(table), tasks=TARGETS, batch=32)
     metrics = train(settings, tmp_path / "run").metrics
     assert {task: sorted(values) for task, values in metrics.items()} == {
         "weight": ["mae", "r2"],
@@ -186,16 +191,16 @@ def test_a_table_is_trained_on_every_kind_of_target(table: Path, tmp_path: Path)
 
 @pytest.mark.parametrize("model", ["mlp:layers=1:hidden=8", "sharedbottom", "mmoe:experts=2", "ple:levels=2"])
 def test_every_network_takes_a_table(table: Path, model: str) -> None:
-    workload = load_workload(spec(table))
-    batch = workload.split("val").columns  # type: ignore[attr-defined]
+    workload = workload_of(table)
+    batch = workload.split("val").columns
     predictions = workload.predict(workload.model(model), batch)
     losses = workload.losses(predictions, batch).mean()
     assert sorted(losses) == ["kind", "sold", "weight"]
     assert all(loss.isfinite() for loss in losses.values())
 
 
-def run(path: Path, folder: Path, **options: Any) -> dict[str, dict[str, float]]:
-    settings = Settings(data=spec(path, **options), model="mlp:hidden=16", epochs=2, batch=32, method="sims:tau=1")
+def run(path: Path, folder: Path) -> dict[str, dict[str, float]]:
+    settings = Settings("table", "sims:tau=1", "mlp:hidden=16", TARGETS, str(path), epochs=2, batch=32)
     return train(settings, folder).metrics
 
 
@@ -225,42 +230,77 @@ def test_rows_without_a_label_do_not_change_what_is_learned() -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"targets": "wieght"}, "There is no column `wieght`. Did you mean `weight`?"),
-        ({"targets": ""}, "Option `targets` should name columns"),
-        ({"targets": "x+town+weight+kind+sold"}, "should have columns beside its targets"),
-        ({"targets": "weight+kind+sold", "types": "number+class"}, "one for each of 3 targets. Found `number.class`"),
-        ({"targets": "weight+weight"}, "should be distinct"),
-        ({"targets": "kind", "types": "number"}, "Target `kind` should hold numbers. Found '[uvw]'"),
+        ({"tasks": ["wieght"]}, "There is no column `wieght`. Did you mean `weight`?"),
+        ({"tasks": []}, "Option --targets should name columns"),
+        ({"tasks": ["x", "town", "weight", "kind", "sold"]}, "should have columns beside its targets"),
+        ({"types": "number+class"}, "one for each of 3 targets. Found `number.class`"),
+        ({"tasks": ["weight", "weight"]}, "should be distinct"),
+        ({"tasks": ["kind"], "types": "number"}, "Target `kind` should hold numbers. Found '[uvw]'"),
+        ({"tasks": ["codes"]}, "A target should not be called `codes`"),
+        ({"ignore": "twon"}, "There is no column `twon`. Did you mean `town`?"),
+        ({"units": "metric"}, "There is no system of units `metric`. The names are native, standard."),
+        ({"missing": "zeros"}, "There is no treatment of missing labels `zeros`. Did you mean `zero`?"),
     ],
 )
-def test_a_bad_option_is_named(table: Path, options: dict[str, str], sentence: str) -> None:
+def test_a_bad_option_is_named(table: Path, options: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
-        load_workload(spec(table, **options))
+        workload_of(table, **options)
 
 
 def test_a_table_needs_a_file() -> None:
-    with pytest.raises(ValueError, match="Option `csv` should name a CSV or Parquet file"):
-        load_workload("table")
+    with pytest.raises(ValueError, match="Option --csv should name a CSV or Parquet file"):
+        load_workload("table", ["a"])
 
 
-def test_tasks_are_some_of_the_targets(table: Path) -> None:
-    assert load_workload(spec(table), tasks=["sold"]).tasks == ("sold",)
-    with pytest.raises(ValueError, match="There is no task `solt`"):
-        load_workload(spec(table), tasks=["solt"])
+def test_an_ignored_column_is_no_feature(table: Path) -> None:
+    all_of_them, fewer = workload_of(table), workload_of(table, ignore="town")
+    assert [part.split("test").columns["numbers"].shape[1] for part in (all_of_them, fewer)] == [1, 1]
+    assert [part.split("test").columns["codes"].shape[1] for part in (all_of_them, fewer)] == [1, 0]
+
+
+def test_standard_units_divide_by_the_variance_of_the_training_rows(table: Path) -> None:
+    native, standard = workload_of(table), workload_of(table, units="standard")
+    batch = native.split("val").columns
+    predictions = native.predict(native.model("mlp"), batch)
+    both = [workload.losses(predictions, batch).mean() for workload in (native, standard)]
+    weights = read_table(table)["weight"][split_rows(240)["train"]]
+    assert (both[0]["weight"] / both[1]["weight"]).item() == pytest.approx(np.nanvar(weights), rel=1e-6)
+    assert both[0]["kind"] == both[1]["kind"]
+
+
+def test_missing_as_zero_shrinks_a_loss_by_its_share_of_labels(table: Path) -> None:
+    masked, zero = workload_of(table), workload_of(table, missing="zero")
+    batch = masked.split("val").columns
+    predictions = masked.predict(masked.model("mlp"), batch)
+    both = [workload.losses(predictions, batch).mean() for workload in (masked, zero)]
+    share = (~batch["weight"].isnan()).double().mean()
+    assert share < 1
+    assert (both[1]["weight"] / both[0]["weight"]).item() == pytest.approx(share.item())
+    assert both[0]["sold"] == both[1]["sold"]
+
+
+def test_columns_may_have_any_name(tmp_path: Path) -> None:
+    names = ["a.b", "Price in $", "x:y=1", "größe"]
+    lines = [",".join(str((i * k) % 7) for k in (1, 2, 3, 5)) for i in range(1, 60)]
+    path = write(tmp_path, "\n".join([",".join(names), *lines]) + "\n")
+    settings = Settings.of(
+        "small", data="table:types=number", root=str(path), tasks=("a.b", "Price in $", "x:y=1"), epochs=1, batch=16
+    )
+    assert list(train(settings, tmp_path / "run").metrics) == names[:3]
 
 
 def test_hillstrom_has_two_classes_and_a_number() -> None:
     path = shared("hillstrom/hillstrom.csv.gz")
-    workload = load_workload(spec(path, "visit+conversion+spend"))
+    workload = workload_of(path, ["visit", "conversion", "spend"])
     kinds = {task: type(metric).__name__ for task, metric in workload.metrics().items()}
     assert kinds == {"visit": "Classification", "conversion": "Classification", "spend": "Regression"}
-    assert len(workload.split("train")) == 51_200  # type: ignore[arg-type]
+    assert len(workload.split("train")) == 51_200
 
 
 def test_tox21_has_labels_missing_anywhere() -> None:
     path = shared("tox21/tox21.csv.gz")
     names = list(read_table(path))[:12]
-    workload = load_workload(spec(path, "+".join(names), ignore="mol_id", types="class"))
-    batch = workload.split("test").columns  # type: ignore[attr-defined]
+    workload = workload_of(path, names, ignore="mol_id", types="class")
+    batch = workload.split("test").columns
     missing = np.mean([(batch[name] < 0).float().mean().item() for name in names])
     assert missing == pytest.approx(0.17, abs=0.02)

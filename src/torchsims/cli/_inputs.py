@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-__all__ = ["EXAMPLES", "bad_input", "claim", "floats", "items", "points", "scales"]
+__all__ = ["EXAMPLES", "bad_input", "claim", "floats", "items", "names", "points", "scales"]
 
 EXAMPLES = "sims:tau=1:ratio=5, stch:normalize=yes, ew:normalizer=ema."
 
@@ -57,7 +57,17 @@ def items(text: str) -> tuple[str, ...]:
         >>> items("ew, SIMS:tau=1")
         ('ew', 'sims:tau=1')
     """
-    return tuple(item.strip().lower() for item in text.split(",") if item.strip())
+    return tuple(name.lower() for name in names(text))
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Return names between commas as they are: those of columns may have capitals.
+
+    Example:
+        >>> names("Price, town")
+        ('Price', 'town')
+    """
+    return tuple(item.strip() for item in text.split(",") if item.strip())
 
 
 def floats(name: str, text: str) -> tuple[float, ...]:

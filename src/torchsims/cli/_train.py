@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from torchsims.cli._inputs import EXAMPLES, bad_input, claim, items, scales
+from torchsims.cli._inputs import EXAMPLES, bad_input, claim, items, names, scales
 
 if TYPE_CHECKING:  # torch is imported by the commands that need it
     from torchsims.experiments._grid import Grid
@@ -28,8 +28,24 @@ Preset = Annotated[
 Model = Annotated[
     str | None, typer.Option(help="The architecture, with options: hps:width=32, stl, sam2:encoder=tiny:rank=16.")
 ]
-Tasks = Annotated[str | None, typer.Option(help="Names, separated by commas; those of the data by default.")]
-Root = Annotated[Path | None, typer.Option(help="The folder of the data, for data that has one.")]
+Tasks = Annotated[
+    str | None,
+    typer.Option(
+        "--tasks", "--targets", help="Names, separated by commas; those of the data by default. Of a table, columns."
+    ),
+]
+Root = Annotated[
+    Path | None,
+    typer.Option(
+        "--root", "--csv", help="The folder of the data, for data that has one. Of a table, the file: CSV or Parquet."
+    ),
+]
+Types = Annotated[
+    str | None,
+    typer.Option(
+        help="Of the targets of a table: auto, number or class, one for all or one each, separated by commas."
+    ),
+]
 Rescale = Annotated[list[str] | None, typer.Option(help="Multiply the loss of a task: depth=100. May be repeated.")]
 Epochs = Annotated[int | None, typer.Option(help="Passes through the training data.")]
 BatchSize = Annotated[int | None, typer.Option("--batch", help="Items of a step, over all processes.")]
@@ -54,6 +70,7 @@ SHARED = (
     "model",
     "tasks",
     "root",
+    "types",
     "rescale",
     "epochs",
     "batch",
@@ -74,9 +91,12 @@ def run_settings(given: dict[str, Any], stored: "Settings | None" = None) -> "Se
     from torchsims.training import Settings
 
     chosen = {name: value for name, value in given.items() if value not in (None, [])}
-    for name, turn in (("tasks", items), ("rescale", scales), ("root", str)):
+    for name, turn in (("tasks", names), ("rescale", scales), ("root", str)):
         if name in chosen:
             chosen[name] = turn(chosen[name])
+    if types := chosen.pop("types", None):
+        data = chosen.get("data") or (stored.data if stored else Settings.data)
+        chosen["data"] = f"{data}:types={'+'.join(names(types))}"
     with bad_input():
         before = {} if stored is None else stored.plain()
         values = before | ({} if stored is None else {"tasks": stored.tasks}) | chosen
@@ -98,6 +118,7 @@ def train(
     model: Model = None,
     tasks: Tasks = None,
     root: Root = None,
+    types: Types = None,
     rescale: Rescale = None,
     epochs: Epochs = None,
     batch: BatchSize = None,
@@ -185,6 +206,7 @@ def compare(
     model: Model = None,
     tasks: Tasks = None,
     root: Root = None,
+    types: Types = None,
     rescale: Rescale = None,
     epochs: Epochs = None,
     batch: BatchSize = None,
@@ -209,17 +231,17 @@ def compare(
 
     base = run_settings(given)
     with bad_input():
-        names = items(methods)
-        runs = grid_of(base, names, seeds)
+        chosen = items(methods)
+        runs = grid_of(base, chosen, seeds)
         relative_to = variant(base, baseline or "ew").label
         if baseline is not None and relative_to not in [run.label for run in runs]:
             raise ValueError(
-                f"Parameter `baseline` should be one of {', '.join(names)}. Found `baseline = {baseline}`."
+                f"Parameter `baseline` should be one of {', '.join(chosen)}. Found `baseline = {baseline}`."
             )
         comparison = Comparison(
             title=f"Methods on {base.data.partition(':')[0]}",
             command=again(
-                f"compare --methods {shlex.quote(','.join(names))} --seeds {seeds}",
+                f"compare --methods {shlex.quote(','.join(chosen))} --seeds {seeds}",
                 given | {"baseline": baseline},
             ),
             runs=runs,

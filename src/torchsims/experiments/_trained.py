@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from math import nan
 from pathlib import Path
+from shlex import quote
 from time import perf_counter
 from typing import Any, final
 from zipfile import BadZipFile
@@ -39,15 +40,15 @@ def command(settings: Settings) -> str:
         'torchsims train --data scenes --method ew --rescale depth=100 --epochs 3'
     """
     given, usual = settings.plain(), Settings().plain()
-    parts = ["torchsims train", f"--data {settings.data}", f"--method {settings.method}"]
+    parts = ["torchsims train", f"--data {quote(settings.data)}", f"--method {settings.method}"]
     for name, value in given.items():
         if name in ("data", "method") or value == usual[name]:
             continue
         if isinstance(value, dict):
-            parts += [f"--{name} {key}={factor:g}" for key, factor in value.items()]
+            parts += [f"--{name} {quote(f'{key}={factor:g}')}" for key, factor in value.items()]
         else:
             text = ",".join(value) if isinstance(value, list) else value
-            parts.append(f"--{name.replace('_', '-')} {text}")
+            parts.append(f"--{name.replace('_', '-')} {quote(str(text))}")
     return " ".join(parts)
 
 

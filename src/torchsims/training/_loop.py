@@ -191,7 +191,11 @@ class _Run:
         for optimizer, rates in zip(self.method.optimizers, self.rates, strict=True):
             for group, rate in zip(optimizer.param_groups, rates, strict=True):
                 group["lr"] = factor * rate
-        torch.manual_seed(mix(self.settings.seed, number, self.world.rank))
+        seed = mix(self.settings.seed, number, self.world.rank)
+        if self.device.type == "cpu":
+            torch.default_generator.manual_seed(seed)  # `torch.manual_seed` keeps a list for devices that never come
+        else:
+            torch.manual_seed(seed)
         report = self.method.backward(self.task_losses, *micro_batches, scaler=self.precision.scaler)
         if self.settings.clip:
             self.method.clip_grad_norm_(self.settings.clip)

@@ -121,8 +121,11 @@ class Settings:
             >>> Settings.of("small", method="sims", epochs=3).changes()
             {'epochs': (6, 3)}
         """
-        names = {"data": split_spec(self.data)[0], "method": split_spec(self.method)[0]}
-        usual = Settings.of(self.preset, **names, root=self.root, seed=self.seed).plain()
+        found = dict(preset(self.data, self.preset))
+        methods = found.pop("methods", ())
+        usual = Settings().plain() | found | {"root": self.root, "seed": self.seed, "preset": self.preset}
+        usual["data"] = over(split_spec(self.data)[0], [usual["data"]])
+        usual["method"] = str(Method(over(split_spec(self.method)[0], methods)))
         return {name: (usual[name], value) for name, value in self.plain().items() if value != usual[name]}
 
     def workload(self) -> Workload:
@@ -133,7 +136,8 @@ class Settings:
     def label(self) -> str:
         """What tables and plots call the run: the method, the model where it is not the usual one, and rescaling."""
         parts = [Method(self.method).label]
-        if (architecture := split_spec(self.model)[0]) != USUAL_MODEL:
+        usual = preset(self.data, self.preset).get("model", USUAL_MODEL)
+        if (architecture := split_spec(self.model)[0]) != split_spec(usual)[0]:
             parts.insert(0, architecture.upper())
         parts += [f"{task} x {factor:g}" for task, factor in self.rescale.items()]
         return ", ".join(parts)

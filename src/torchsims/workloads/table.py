@@ -20,6 +20,9 @@ from torchsims.workloads._tabular import AT_ONCE, TabularWorkload
 
 __all__ = ["TableWorkload"]
 
+UNITS = ("native", "standard")
+MISSING = ("masked", "zero")
+
 
 @final
 class TableWorkload(TabularWorkload):
@@ -29,13 +32,14 @@ class TableWorkload(TabularWorkload):
     not depend on the seed of a run.
 
     Args:
-        csv: the file; ``root`` may name it as well.
-        targets: the names of the columns to predict, joined by ``+``.
-        types: ``auto``, ``number`` or ``class`` for all of them, or one for each, joined by ``+``.
+        types: ``auto``, ``number`` or ``class`` for all targets, or one for each, joined by ``+``.
         ignore: the names of columns that are neither features nor targets, joined by ``+``.
         split_seed: another one is another split into 80 % training, 10 % validation and 10 % test.
-        tasks: out of the targets; all of them by default.
-        root: the file, if ``csv`` does not name it.
+        units: ``native`` or ``standard``, which divides the loss of a number by its variance, for comparison.
+        missing: ``masked``, or ``zero``, where a missing label counts as one without a loss, for comparison: the mean
+            is over all rows, and the loss of a task shrinks with its share of labels.
+        tasks: the names of the columns to predict.
+        root: the CSV or Parquet file.
     """
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
@@ -45,35 +49,40 @@ class TableWorkload(TabularWorkload):
 
     def __init__(
         self,
-        csv: str = "",
-        targets: str = "",
         types: str = "auto",
         ignore: str = "",
         split_seed: int = 0,
+        units: str = "native",
+        missing: str = "masked",
         *,
         tasks: Sequence[str] = (),
         root: str | None = None,
     ) -> None:
-        if not (csv or root):
-            raise ValueError("Option `csv` should name a CSV or Parquet file. Found none.")
-        table = _read(Path(csv or root or ""))
-        names, left_out = _names(targets), _names(ignore)
-        if not names:
-            raise ValueError("Option `targets` should name columns, joined by +. Found none.")
-        for name in [*names, *left_out]:
+        if not root:
+            raise ValueError("Option --csv should name a CSV or Parquet file. Found none.")
+        if not tasks:
+            raise ValueError("Option --targets should name columns, separated by commas. Found none.")
+        if len(set(tasks)) < len(tasks):
+            raise ValueError(f"Targets should be distinct. Found {', '.join(tasks)}.")
+        if taken := {"numbers", "codes"} & set(tasks):
+            raise ValueError(f"A target should not be called `{taken.pop()}`, as the features of a batch are.")
+        choose("system of units", units, UNITS)
+        choose("treatment of missing labels", missing, MISSING)
+        table, left_out = _read(Path(root)), [name.strip() for name in ignore.split("+") if name.strip()]
+        for name in [*tasks, *left_out]:
             choose("column", name, table)
-        kinds = _types(types, len(names))
-        for task in tasks:
-            choose("task", task, names)
-        self.tasks = tuple(tasks or names)
+        kinds = _types(types, len(tasks))
+        self.tasks, self._units, self._missing = tuple(tasks), units, missing
         self._table, self._rows = table, split_rows(len(next(iter(table.values()))), split_seed)
         train = {name: column[self._rows["train"]] for name, column in table.items()}
-        features = [name for name in table if name not in (*names, *left_out)]
+        features = [name for name in table if name not in (*tasks, *left_out)]
         if not features:
             raise ValueError("A table should have columns beside its targets. Found none.")
         self._features = Features.fit(train, features)
-        fitted = dict(zip(names, kinds, strict=True))
-        self._targets = {task: Target.fit(task, train[task], fitted[task]) for task in self.tasks}  # type: ignore[arg-type]
+        self._targets = {
+            task: Target.fit(task, train[task], kind)  # type: ignore[arg-type]  # it says which there are
+            for task, kind in zip(self.tasks, kinds, strict=True)
+        }
         self.outputs = {task: target.outputs for task, target in self._targets.items()}
         self.width, self.codes = self._features.width, self._features.codes
         self._kept: dict[str, InMemory] = {}
@@ -88,7 +97,13 @@ class TableWorkload(TabularWorkload):
         return self._kept[name]
 
     def losses(self, predictions: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> TaskLosses:
-        return table_losses(predictions, batch, {task: target.sd for task, target in self._targets.items()})
+        native = self._units == "native"
+        found = table_losses(
+            predictions, batch, {task: target.sd if native else 1.0 for task, target in self._targets.items()}
+        )
+        if self._missing == "masked":
+            return found
+        return TaskLosses(total=found.total, count=dict.fromkeys(predictions, len(batch["numbers"])))
 
     def metrics(self) -> dict[str, DenseMetric]:
         return {
@@ -99,13 +114,6 @@ class TableWorkload(TabularWorkload):
 
 def _as_tensor(labels: NDArray[Any]) -> Tensor:
     return torch.from_numpy(labels.astype(np.float32) if labels.dtype.kind == "f" else labels)
-
-
-def _names(text: str) -> list[str]:
-    names = [name.strip() for name in text.split("+") if name.strip()]
-    if len(set(names)) < len(names):
-        raise ValueError(f"The names of columns should be distinct. Found `{text}`.")
-    return names
 
 
 def _types(text: str, count: int) -> list[str]:
