@@ -8,6 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 from torchsims.cli import app
+from torchsims.experiments import starvation
+from torchsims.reporting import History, Run
+
+NONE = History(epoch=[], losses={}, weights={}, merit=[], validation={})
 
 USUAL = ["--preset", "small", "--epochs", "1", "--batch", "16"]
 
@@ -80,6 +84,34 @@ def test_bad_input_is_one_sentence(table: Path, tmp_path: Path, given: list[str]
     assert code == 2
     assert sentence in text
     assert not (tmp_path / "out").exists()
+
+
+def test_a_map_of_what_starves(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, values in {"TAUS": (0.1, 3.0), "AUGMENTS": (0.0,), "RATIOS": (2.0,)}.items():
+        monkeypatch.setattr(starvation, name, values)
+    given = ["--data", "table", "--csv", table, "--targets", "Price in $,grade", "--types", "number", *USUAL]
+    code, text = run("reproduce", "starvation", *given, "--jobs", 1, "--out", tmp_path / "out")
+    assert code == 0, text
+    rows = json.loads((tmp_path / "out" / "results.json").read_text())["rows"]
+    assert [row["method"] for row in rows] == [
+        "EW",
+        "SIMS, augment 0, ratio 2, tau 0.1",
+        "SIMS, augment 0, ratio 2, tau 3",
+    ]
+    assert {"delta_map.png", "worst_task.png"} <= {path.name for path in (tmp_path / "out").iterdir()}
+
+
+def test_the_worst_task_is_measured_against_its_best_cell() -> None:
+    def of(label: str, seed: int, r2: float, error: float) -> Run:
+        metrics = {"a": {"r2": r2, "mae": 9.0}, "b": {"error": error}}
+        return Run(label, seed, metrics, {"a": {"r2": True, "mae": False}, "b": {"error": False}}, NONE, None)
+
+    runs = [of("x", 0, 0.8, 2.0), of("x", 1, 0.8, 2.0), of("y", 0, 0.2, 1.0), of("y", 1, 0.4, 1.0)]
+    found = starvation.shortfalls(runs)
+    assert found["x"] == pytest.approx([1.0, 1.0])  # twice the error of y
+    assert found["y"] == pytest.approx([0.75, 0.5])
+    swapped = starvation.shortfalls(runs[2:] + runs[:2])
+    assert swapped == pytest.approx(found)
 
 
 def test_types_are_of_tables_alone(tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ TABLES = {
     "tau": "The temperature of SIMS, as a table and a figure.",
     "lambda": "The proximal weight of SIMS, as a table and a figure.",
     "rescale": "Methods with the losses as they are, and with depth times 100.",
+    "starvation": "Where SIMS starves a task, by temperature, augmentation and rates; not in the paper.",
 }
 
 

@@ -10,14 +10,12 @@ from dataclasses import asdict, dataclass
 from itertools import product
 
 import torch
-from matplotlib.figure import Figure
-from torch import Tensor
 
 from torchsims.experiments._checks import check_not_empty, check_not_negative, check_positive
 from torchsims.experiments._runs import Saddle, run_rows
 from torchsims.experiments._toy_methods import PERTURB, offset
 from torchsims.problems import Toy
-from torchsims.reporting import Progress, Report
+from torchsims.reporting import Progress, Report, heat_maps
 
 __all__ = ["Settings", "run"]
 
@@ -79,28 +77,19 @@ def run(settings: Settings, progress: Progress) -> Report:
         }
         for i, cell in enumerate(cells)
     ]
-    counts = reached.sum(-1).reshape(len(settings.augments), len(settings.taus), len(settings.ratios))
+    counts = reached.sum(-1).double().reshape(len(settings.augments), len(settings.taus), -1).numpy()
+    figure = heat_maps(
+        {rf"augment $\rho$ = {augment:g}": count for augment, count in zip(settings.augments, counts, strict=True)},
+        ("inner rate / outer rate", settings.ratios),
+        (r"temperature $\tau$", settings.taus),
+        f"runs of {len(runs)} that reach the front",
+        form=".0f",
+    )
     return Report(
         title="Where SIMS reaches the front of the toy problem",
         command="torchsims reproduce phase",
         settings=asdict(settings) | {"rate": RATE, "stop": STOP, "perturb": PERTURB},
         rows=rows,
-        figures={"phase": _figure(settings, counts, len(runs))},
+        figures={"phase": figure},
         notes=[f"Runs of {len(runs)} that reach the front, by temperature, ratio of the rates and augmentation."],
     )
-
-
-def _figure(settings: Settings, counts: Tensor, runs: int) -> Figure:
-    figure = Figure(figsize=(3.4 * len(counts) + 0.8, 0.42 * len(settings.taus) + 1.4), layout="constrained")
-    axes = figure.subplots(1, len(counts), sharey=True, squeeze=False)[0]
-    for axis, augment, count in zip(axes, settings.augments, counts, strict=True):
-        image = axis.imshow(count.numpy(), cmap="RdYlGn", vmin=0, vmax=runs, origin="lower", aspect="auto")
-        for row, column in product(*(range(n) for n in count.shape)):
-            axis.text(column, row, str(int(count[row, column])), ha="center", va="center", color="black", fontsize=9)
-        axis.set_xticks(range(len(settings.ratios)), [f"{ratio:g}" for ratio in settings.ratios])
-        axis.set_yticks(range(len(settings.taus)), [f"{tau:g}" for tau in settings.taus])
-        axis.set_xlabel("inner rate / outer rate")
-        axis.set_title(rf"augment $\rho$ = {augment:g}")
-    axes[0].set_ylabel(r"temperature $\tau$")
-    figure.colorbar(image, ax=axes, label=f"runs of {runs} that reach the front")
-    return figure

@@ -16,6 +16,7 @@ from torchsims.reporting._tables import markdown
 if TYPE_CHECKING:  # what `__getattr__` does, for readers and type checkers
     from torchsims.reporting._bars import delta_bars, metric_against, paired_change
     from torchsims.reporting._curves import training_curves, validation_curves, weight_curves
+    from torchsims.reporting._maps import heat_maps
     from torchsims.reporting._pictures import colour_map, picture_row, png, predictions
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "check_out",
     "colour_map",
     "delta_bars",
+    "heat_maps",
     "live_table",
     "markdown",
     "metric_against",
@@ -50,6 +52,7 @@ __all__ = [
 _HOMES = {
     **dict.fromkeys(("delta_bars", "metric_against", "paired_change"), "_bars"),
     **dict.fromkeys(("training_curves", "validation_curves", "weight_curves"), "_curves"),
+    "heat_maps": "_maps",
     **dict.fromkeys(("colour_map", "picture_row", "png", "predictions"), "_pictures"),
 }
 
