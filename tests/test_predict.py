@@ -74,6 +74,7 @@ def test_loading_leaves_the_random_numbers_alone(finished: Path) -> None:
 def test_maps_have_the_size_of_the_image(size: tuple[int, int], finished: Path) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (*size, 3), dtype=np.uint8)
     predictor = torchsims.load(finished / "run")
+    assert isinstance(predictor, torchsims.Predictor)
     found = predictor.predict(pixels)
     assert {task: array.shape[-2:] for task, array in found.items()} == dict.fromkeys(found, size)
     assert predictor.kinds == {"seg": "classes", "depth": "distances", "normals": "directions"}

@@ -10,7 +10,7 @@ if TYPE_CHECKING:  # what `__getattr__` does, for readers and type checkers
     from torchsims import aggregations, merit, normalizers, problems, scalarizations, transforms
     from torchsims.losses import TaskLosses
     from torchsims.steppers import FOOPS, SIMS, Aggregated, MeritReport, ObjectiveReport, Report, Scalarized, Stepper
-    from torchsims.training import Predictor, load
+    from torchsims.training import Predictor, TablePredictor, load
 
 __version__ = "0.1.0"
 
@@ -24,6 +24,7 @@ __all__ = [
     "Report",
     "Scalarized",
     "Stepper",
+    "TablePredictor",
     "TaskLosses",
     "aggregations",
     "load",
@@ -39,6 +40,7 @@ _HOMES = {
     "TaskLosses": "torchsims.losses",
     "load": "torchsims.training",
     "Predictor": "torchsims.training",
+    "TablePredictor": "torchsims.training",
 }  # every other name lives in torchsims.steppers
 
 

@@ -65,8 +65,24 @@ class Features:
         """How many codes each categorical column has."""
         return tuple(len(known) + 1 for known in self.categories.values())
 
+    def plain(self) -> dict[str, Any]:
+        """Return all of it as JSON has it."""
+        return {
+            "numbers": {name: list(values) for name, values in self.numbers.items()},
+            "categories": {name: known.tolist() for name, known in self.categories.items()},
+        }
+
+    @classmethod
+    def from_plain(cls, values: Mapping[str, Any]) -> "Features":
+        """Return what :meth:`plain` wrote down."""
+        numbers = {name: (mean, sd, some) for name, (mean, sd, some) in values["numbers"].items()}
+        return cls(numbers, {name: np.array(known, dtype=str) for name, known in values["categories"].items()})
+
     def encode(self, table: Mapping[str, NDArray[Any]]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Return numbers, `row x width`, and codes, `row x categorical column`."""
+        for name in (*self.numbers, *self.categories):
+            if name not in table:
+                raise ValueError(f"A table should have the column `{name}`, as that of the training had. Found none.")
         rows = len(next(iter(table.values())))
         numbers: list[NDArray[Any]] = []
         for name, (mean, sd, some) in self.numbers.items():

@@ -1,5 +1,6 @@
 """Columns that are predicted."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, final
 
@@ -78,6 +79,17 @@ class Target:
         """How many outputs a network has for it: one, or one a class if there are more than two."""
         return 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
 
+    def plain(self) -> dict[str, Any]:
+        """Return all of it as JSON has it."""
+        classes = None if self.classes is None else self.classes.tolist()
+        return {"name": self.name, "mean": self.mean, "sd": self.sd, "classes": classes}
+
+    @classmethod
+    def from_plain(cls, values: Mapping[str, Any]) -> "Target":
+        """Return what :meth:`plain` wrote down."""
+        classes = None if values["classes"] is None else np.array(values["classes"])
+        return cls(values["name"], values["mean"], values["sd"], classes)
+
     def encode(self, column: NDArray[Any]) -> NDArray[Any]:
         """Return z in float64, or the places of the classes; a class never seen in training is missing."""
         if self.classes is None:
@@ -94,3 +106,18 @@ class Target:
             return numbers
         found: NDArray[Any] = outputs.argmax(1) if self.outputs > 1 else (outputs[:, 0] > 0).astype(np.int64)
         return np.take(self.classes, found)
+
+    @staticmethod
+    def probabilities(outputs: NDArray[Any]) -> Floats:
+        """Return the probabilities of the classes, `row x class`, of what a network says, `row x output`.
+
+        Example:
+            >>> Target.probabilities(np.array([[0.0], [np.log(3)]])).round(6).tolist()
+            [[0.5, 0.5], [0.25, 0.75]]
+        """
+        scores = outputs.astype(np.float64)
+        if scores.shape[1] == 1:  # the logit of the second class
+            scores = np.concatenate([np.zeros_like(scores), scores], axis=1)
+        grown: Floats = np.exp(scores - scores.max(axis=1, keepdims=True))
+        grown /= grown.sum(axis=1, keepdims=True)
+        return grown

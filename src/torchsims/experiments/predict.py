@@ -1,28 +1,45 @@
-"""Colour maps of what the model of a run sees in images.
+"""What the model of a run says about images, as colour maps, or about the rows of tables.
 
 torchsims predict RUN image.jpg --out DIR
+torchsims predict RUN rows.csv --out DIR
 """
 
-from collections.abc import Sequence
+import csv
+import io
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from torchsims.data import read_image
+from torchsims.data.tables import read_table
 from torchsims.reporting import Report, Row, colour_map, picture_row, png
-from torchsims.training import load
+from torchsims.training import Predictor, TablePredictor, load
 
-__all__ = ["predict_images"]
+__all__ = ["predict_files"]
+
+Page = Callable[..., Report]
 
 
-def predict_images(run: Path, images: Sequence[Path]) -> tuple[dict[str, bytes], Report]:
-    """Return the colour maps as files by name, and the page that shows them."""
-    names = [path.stem for path in images]
+def predict_files(run: Path, files: Sequence[Path]) -> tuple[dict[str, bytes], Report]:
+    """Return what is predicted as files by name, and the page that shows it."""
+    names = [path.stem for path in files]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ValueError(f"Images should have distinct names. Found more than one `{twice[0]}`.")
-    photographs = {path: read_image(path) for path in images}  # what is no image is said before the model is made
+        raise ValueError(f"Files should have distinct names. Found more than one `{twice[0]}`.")
     predictor = load(run)
+    command = f"torchsims predict {run} {' '.join(map(str, files))}"
+    page = partial(Report, "Predictions", command, {"run": str(run)})
+    if isinstance(predictor, TablePredictor):
+        return _of_tables(predictor, files, page)
+    return _of_images(predictor, files, page)
+
+
+def _of_images(predictor: Predictor, images: Sequence[Path], page: Page) -> tuple[dict[str, bytes], Report]:
+    photographs = {path: read_image(path) for path in images}  # what is no image is said before anything is predicted
     files: dict[str, bytes] = {}
     figures: dict[str, Figure] = {}
     rows: list[Row] = []
@@ -37,7 +54,41 @@ def predict_images(run: Path, images: Sequence[Path]) -> tuple[dict[str, bytes],
             size = " x ".join(map(str, pixels.shape[:2]))
             rows.append({"image": path.name, "task": task, "size": size, "file": f"{path.stem}_{task}.png"})
         figures[f"{path.stem}_all"] = picture_row(shown)
-    command = f"torchsims predict {run} {' '.join(map(str, images))}"
     note = "Classes in colours; distances from dark (near) to bright (far), each image with limits of its own."
-    report = Report("Predictions", command, {"run": str(run)}, rows, figures=figures, notes=[note])
-    return files, report
+    return files, page(rows, figures=figures, notes=[note])
+
+
+def _of_tables(predictor: TablePredictor, tables: Sequence[Path], page: Page) -> tuple[dict[str, bytes], Report]:
+    contents = {path: read_table(path) for path in tables}
+    files: dict[str, bytes] = {}
+    rows: list[Row] = []
+    for path, columns in contents.items():
+        found, chances = predictor.predict(columns), predictor.predict_proba(columns)
+        name = f"{path.name.split('.')[0]}_predictions.csv"
+        written: dict[str, NDArray[np.generic]] = {}
+        for task, values in found.items():
+            written[task] = values
+            if task in chances:
+                written[f"{task} probability"] = chances[task].max(1)
+            rows.append({"table": path.name, "rows": len(values), "task": task, "usual": _usual(values), "file": name})
+        files[name] = _as_csv(written)
+    note = (
+        "One line a row, in the order of the table. Usual: the mean of numbers, the most frequent class; the "
+        "probability is that of the class that is predicted."
+    )
+    return files, page(rows, notes=[note])
+
+
+def _usual(values: NDArray[np.generic]) -> float | str:
+    if values.dtype.kind == "f":
+        return float(np.mean(values.astype(np.float64)))
+    names, counts = np.unique(values, return_counts=True)
+    return str(names[counts.argmax()])
+
+
+def _as_csv(columns: dict[str, NDArray[np.generic]]) -> bytes:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+    return text.getvalue().encode()

@@ -127,7 +127,7 @@ class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
     def predict_proba(self, X: Any) -> list[NDArray[np.float64]]:  # noqa: N803
         """Return the probabilities of the classes, `row x class`, of every target that is a class."""
         outputs = zip(self.targets_, self._outputs(X), strict=True)
-        return [_probabilities(out) for target, out in outputs if target.kind == "class"]
+        return [target.probabilities(out) for target, out in outputs if target.kind == "class"]
 
     def score(self, X: Any, y: Any) -> float:  # noqa: N803
         """Return the mean over the targets of R2 for numbers and accuracy for classes; missing rows do not count."""
@@ -154,12 +154,3 @@ class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
-
-
-def _probabilities(outputs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return probabilities, `row x class`, of scores, or of the logits of the second class."""
-    if outputs.shape[1] == 1:
-        outputs = np.concatenate([np.zeros_like(outputs), outputs], axis=1)
-    grown: NDArray[np.float64] = np.exp(outputs - outputs.max(axis=1, keepdims=True))
-    grown /= grown.sum(axis=1, keepdims=True)
-    return grown

@@ -15,6 +15,7 @@ from torchsims.training._checkpoints import CHECKPOINT, load_checkpoint, read_se
 from torchsims.training._launch import first_process, launched, processes
 from torchsims.training._loop import Outcome, StoppedError, train
 from torchsims.training._predictor import Predictor, load
+from torchsims.training._rows import TablePredictor
 from torchsims.training._settings import Settings
 from torchsims.training._signals import asked_to_stop
 from torchsims.training._watch import TensorBoard, Watch
@@ -25,6 +26,7 @@ __all__ = [
     "Predictor",
     "Settings",
     "StoppedError",
+    "TablePredictor",
     "TensorBoard",
     "Watch",
     "asked_to_stop",

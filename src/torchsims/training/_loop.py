@@ -134,6 +134,7 @@ class _Run:
         self.batches = partial(training_batches, items, settings.batch, settings.seed)
         self.steps = len(self.batches(0))
         self.shape = list(self.workload.image_shape(self.data[0]))
+        self.fitted = self.workload.fitted()
         self.device = self.world.device
         torch.manual_seed(mix(settings.seed))
         self.precision = Precision(settings.autocast, self.device)
@@ -268,6 +269,7 @@ class _Run:
                 "model": trainable_state(self.model),
                 "frozen": self.frozen,
                 "shape": self.shape,
+                "fitted": self.fitted,
                 "method": self.method.state_dict(),
                 "scaler": self.precision.scaler.state_dict(),
                 "history": self.history.state(),

@@ -12,9 +12,11 @@ from torch.nn.functional import interpolate
 from torchsims.data import as_image, read_image
 from torchsims.training._batches import mix
 from torchsims.training._checkpoints import CHECKPOINT, read_checkpoint
+from torchsims.training._rows import TablePredictor
 from torchsims.training._trainable import load_trainable_state
 from torchsims.workloads import Workload, load_workload
 from torchsims.workloads._base import Kind
+from torchsims.workloads.table import TableWorkload
 
 __all__ = ["Predictor", "load"]
 
@@ -88,8 +90,10 @@ def _resize(values: Tensor, size: tuple[int, ...] | torch.Size) -> Tensor:
     return interpolate(values, tuple(size), mode="bilinear", align_corners=False, antialias=True)
 
 
-def load(run: str | PathLike[str], device: str = "cpu") -> Predictor:
+def load(run: str | PathLike[str], device: str = "cpu") -> Predictor | TablePredictor:
     """Return the model of a run, finished or not, for inference. The data of the run need not be there.
+
+    One of a run on images predicts from images, one of a run on a table from rows.
 
     Args:
         run: the folder that `torchsims train` left, or one in ``runs/`` of `torchsims compare`.
@@ -113,12 +117,18 @@ def load(run: str | PathLike[str], device: str = "cpu") -> Predictor:
         raise ValueError(f"There is no run with a checkpoint in `{run}`.")
     state = read_checkpoint(path)
     settings = state["settings"]
-    workload = load_workload(settings["data"], settings["tasks"], settings["root"])
-    if not state.get("shape"):
-        raise ValueError(f"The run in `{run}` should be one on images. Found the data `{settings['data']}`.")
+    workload: Workload
+    if state.get("fitted"):
+        workload = TableWorkload.restored(state["fitted"])
+    elif state.get("shape"):
+        workload = load_workload(settings["data"], settings["tasks"], settings["root"])
+    else:
+        raise ValueError(f"The run in `{run}` should be one on images or a table. Found `{settings['data']}`.")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(mix(settings["seed"]))  # frozen random weights are drawn again
         model = workload.model(settings["model"]).to(device, getattr(torch, settings["dtype"]))
     load_trainable_state(model, state["model"], state["frozen"])
+    if isinstance(workload, TableWorkload):
+        return TablePredictor(workload, model)
     height, width = state["shape"]
     return Predictor(workload, model, (height, width))

@@ -58,6 +58,10 @@ class Workload(ABC):
         """Return height and width of the image of an item; nothing if it has none."""
         return ()
 
+    def fitted(self) -> dict[str, Any]:
+        """Return what predictions need of the data, as JSON has it; nothing where the model alone is enough."""
+        return {}
+
     def begin_epoch(self, epoch: int) -> None:  # noqa: B027  # most look the same in every epoch
         """Hear which epoch comes, for data that looks different in every epoch; training calls it."""
 

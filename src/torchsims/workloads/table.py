@@ -72,29 +72,55 @@ class TableWorkload(TabularWorkload):
         for name in [*tasks, *left_out]:
             choose("column", name, table)
         kinds = _types(types, len(tasks))
-        self.tasks, self._units, self._missing = tuple(tasks), units, missing
+        self._units, self._missing = units, missing
         self._table, self._rows = table, split_rows(len(next(iter(table.values()))), split_seed)
         train = {name: column[self._rows["train"]] for name, column in table.items()}
         features = [name for name in table if name not in (*tasks, *left_out)]
         if not features:
             raise ValueError("A table should have columns beside its targets. Found none.")
-        self._features = Features.fit(train, features)
-        self._targets = {
-            task: Target.fit(task, train[task], kind)  # type: ignore[arg-type]  # it says which there are
-            for task, kind in zip(self.tasks, kinds, strict=True)
-        }
-        self.outputs = {task: target.outputs for task, target in self._targets.items()}
-        self.width, self.codes = self._features.width, self._features.codes
+        targets = [
+            Target.fit(task, train[task], kind)  # type: ignore[arg-type]  # it says which there are
+            for task, kind in zip(tasks, kinds, strict=True)
+        ]
+        self._know(Features.fit(train, features), targets)
         self._kept: dict[str, InMemory] = {}
+
+    def _know(self, features: Features, targets: Sequence[Target]) -> None:
+        self._features, self._targets = features, {target.name: target for target in targets}
+        self.tasks = tuple(self._targets)
+        self.outputs = {task: target.outputs for task, target in self._targets.items()}
+        self.width, self.codes = features.width, features.codes
+
+    @classmethod
+    def restored(cls, fitted: Mapping[str, Any]) -> "TableWorkload":
+        """Return the workload that :meth:`fitted` told of, for predictions: it has no rows of its own."""
+        workload = cls.__new__(cls)
+        workload._know(Features.from_plain(fitted["features"]), list(map(Target.from_plain, fitted["targets"])))
+        return workload
+
+    def encode(self, table: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
+        """Return the features of rows as a batch."""
+        numbers, codes = self._features.encode(table)
+        return {"numbers": torch.from_numpy(numbers), "codes": torch.from_numpy(codes)}
+
+    @property
+    def targets(self) -> Mapping[str, Target]:
+        """What is predicted, by task."""
+        return self._targets
 
     def split(self, name: str) -> InMemory:
         if name not in self._kept:
             part = {column: values[self._rows[name]] for column, values in self._table.items()}
-            numbers, codes = self._features.encode(part)
-            columns = {"numbers": torch.from_numpy(numbers), "codes": torch.from_numpy(codes)}
+            columns = self.encode(part)
             columns |= {task: _as_tensor(target.encode(part[task])) for task, target in self._targets.items()}
             self._kept[name] = InMemory(columns, AT_ONCE)
         return self._kept[name]
+
+    def fitted(self) -> dict[str, Any]:
+        return {
+            "features": self._features.plain(),
+            "targets": [target.plain() for target in self._targets.values()],
+        }
 
     def losses(self, predictions: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> TaskLosses:
         native = self._units == "native"
