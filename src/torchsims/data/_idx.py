@@ -1,6 +1,7 @@
 """Files of MNIST: a magic number, the sizes, and bytes; gzipped or not."""
 
 import gzip
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -21,11 +22,15 @@ def read_idx(path: Path, dimensions: int) -> Bytes:
     content = read_file(path, "an idx file", _content)
     start = 4 + 4 * dimensions
     magic, expected = int.from_bytes(content[:4], "big"), 256 * UNSIGNED_BYTE + dimensions
-    if len(content) < start or magic != expected:
+    if len(content) < start:
+        raise ValueError(
+            f"File `{path}` should begin with {start} bytes of magic number and sizes. Found {len(content)} bytes."
+        )
+    if magic != expected:
         raise ValueError(f"File `{path}` should begin with the magic number {expected}. Found {magic}.")
     sizes = tuple(int.from_bytes(content[i : i + 4], "big") for i in range(4, start, 4))
     values = np.frombuffer(content, dtype=np.uint8, offset=start)
-    if len(values) != (length := int(np.prod(sizes, dtype=object))):
+    if len(values) != (length := prod(sizes)):
         shape = " x ".join(map(str, sizes))
         raise ValueError(f"File `{path}` should hold {shape} = {length} bytes after its sizes. Found {len(values)}.")
     return values.reshape(sizes)

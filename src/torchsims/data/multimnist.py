@@ -1,7 +1,8 @@
 r"""MultiMNIST: two overlapping digits in one image; each is a task. From the files of MNIST, or of Fashion-MNIST.
 
-Sener and Koltun (Multi-Task Learning as Multi-Objective Optimization, NeurIPS 2018) trained on such pairs, and Lin et
-al. (Pareto Multi-Task Learning, NeurIPS 2019) on 36 x 36 pixels, as here.
+As in Lin et al., Pareto Multi-Task Learning, NeurIPS 2019, an image has 36 x 36 pixels. The script of Sener and Koltun,
+Multi-Task Learning as Multi-Objective Optimization, NeurIPS 2018, moves the second digit by 6 pixels instead of 8, and
+then brings the image to 28 x 28.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,7 +36,7 @@ Indices = npt.NDArray[np.int64]
 
 @final
 class MultiMNIST(Dataset[dict[str, Tensor]]):
-    r"""Pairs of digits: pair number ``index`` of a split and seed is always the same, and so is its beginning of more.
+    r"""Two digits an image: pair number ``index`` of a split and seed is always the same, however many pairs there are.
 
     - ``image``: :math:`\max(a, b)` a pixel, where a has the one digit at the top left and b the other at the bottom
       right; from 0 to 1, `1 x 36 x 36`.
@@ -76,7 +77,6 @@ class MultiMNIST(Dataset[dict[str, Tensor]]):
         (60, True)
     """
 
-    NAME: ClassVar = "MultiMNIST"
     SIDE: ClassVar = SIDE
 
     def __init__(self, root: str | PathLike[str], split: str = "train", size: int | None = None, seed: int = 0) -> None:
@@ -123,7 +123,10 @@ def _read_digits(root: Path, split: str) -> tuple[Bytes, Bytes]:
     images, labels = next([path for path in pair if path] for pair in pairs if all(pair))
     digits, classes = (read_idx(path, n) for path, n in zip((images, labels), KINDS.values(), strict=True))
     if digits.shape[1:] != (DIGIT, DIGIT) or len(digits) < 2:
-        raise ValueError(f"File `{images}` should hold two or more images of 28 x 28. Found the shape {digits.shape}.")
+        count, height, width = digits.shape
+        raise ValueError(
+            f"File `{images}` should hold two or more images of 28 x 28. Found {count} of {height} x {width}."
+        )
     if len(classes) != len(digits):
         raise ValueError(f"File `{labels}` should hold a label for each of {len(digits)} images. Found {len(classes)}.")
     if classes.max() >= CLASSES:

@@ -12,8 +12,8 @@ KERNEL = 5
 class LeNet(nn.Module):
     """A small convolutional network that all tasks share up to its last hidden layer, and a linear head a task.
 
-    Two convolutions of 5 x 5, each followed by a ReLU and by the maximum over 2 x 2, and a fully connected layer, as is
-    usual on MultiMNIST.
+    Two convolutions of 5 x 5, each followed by a ReLU and by the maximum over 2 x 2, and a fully connected layer. The
+    widths are those of Lin et al. (Pareto Multi-Task Learning, NeurIPS 2019), whose first convolution is 9 x 9.
 
     Args:
         outputs: how many outputs every task has, by name.
