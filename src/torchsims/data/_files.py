@@ -27,7 +27,7 @@ def read_npy(path: Path) -> Array:
         array: Array = np.load(file, allow_pickle=False)
         return array
 
-    return _read(path, "an array of numpy", load)
+    return read_file(path, "an array of numpy", load)
 
 
 def read_pixels(path: Path) -> Array:
@@ -39,7 +39,7 @@ def read_pixels(path: Path) -> Array:
         with Image.open(file) as image:
             return np.asarray(image)
 
-    return _read(path, "an image", load)
+    return read_file(path, "an image", load)
 
 
 def read_image(path: str | PathLike[str]) -> Tensor:
@@ -60,7 +60,7 @@ def read_image(path: str | PathLike[str]) -> Tensor:
         with Image.open(file) as image:
             return np.asarray(ImageOps.exif_transpose(image).convert("RGB"))
 
-    return as_image(_read(Path(path), "an image", load), Path(path))
+    return as_image(read_file(Path(path), "an image", load), Path(path))
 
 
 def read_mat(path: Path) -> dict[str, Any]:
@@ -72,10 +72,11 @@ def read_mat(path: Path) -> dict[str, Any]:
         variables: dict[str, Any] = loadmat(str(file), simplify_cells=True)
         return variables
 
-    return _read(path, "a file of Matlab", load)
+    return read_file(path, "a file of Matlab", load)
 
 
-def _read(path: Path, kind: str, load: Callable[[Path], T]) -> T:
+def read_file(path: Path, kind: str, load: Callable[[Path], T]) -> T:
+    """Return what ``load`` makes of a file, or say that it is not there or not of that kind."""
     if not path.is_file():
         raise FileNotFoundError(f"File `{path}` should be there. Found no such file.")
     try:

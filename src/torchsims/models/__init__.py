@@ -19,6 +19,7 @@ from torchsims.models._binary_losses import edges_loss, saliency_loss
 from torchsims.models._dense import HPS, STL
 from torchsims.models._dense_losses import dense_losses, depth_loss, normals_loss, segmentation_loss
 from torchsims.models._esmm import ESMM
+from torchsims.models._lenet import LeNet, SeparateLeNets
 from torchsims.models._mlp import MLP
 from torchsims.models._mmoe import MMoE
 from torchsims.models._ple import PLE
@@ -35,7 +36,9 @@ __all__ = [
     "PLE",
     "SAM2MTL",
     "STL",
+    "LeNet",
     "MMoE",
+    "SeparateLeNets",
     "SharedBottom",
     "class_loss",
     "dense_losses",

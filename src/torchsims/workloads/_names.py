@@ -12,6 +12,7 @@ _CLASSES = {
     "pascal": "PASCALWorkload",
     "table": "TableWorkload",
     "aliccp": "AliCCPWorkload",
+    "multimnist": "MultiMNISTWorkload",
 }  # by the name of the data, which is the name of its file too
 
 NAMES = tuple(_CLASSES)
