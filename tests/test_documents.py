@@ -55,12 +55,13 @@ MODULES = [
 ]
 
 
-def test_the_readme_runs_from_top_to_bottom() -> None:
-    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), flags=re.MULTILINE | re.DOTALL)
-    assert len(blocks) >= 4
+@pytest.mark.parametrize(("document", "least"), [("README.md", 4), ("docs/tables.md", 1)])
+def test_the_code_of_a_page_runs_from_top_to_bottom(document: str, least: int) -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / document).read_text(), flags=re.MULTILINE | re.DOTALL)
+    assert len(blocks) >= least
     names: dict[str, object] = {}
     for block in blocks:
-        exec(compile(block, "README.md", "exec"), names)
+        exec(compile(block, document, "exec"), names)
 
 
 @pytest.mark.parametrize("document", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda p: p.name)
