@@ -47,8 +47,8 @@ class MultiMNISTWorkload(Workload):
 
     architectures: ClassVar[Mapping[str, type[nn.Module]]] = {"lenet": LeNet, "stl": SeparateLeNets}
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "default": {"epochs": 5, "batch": 128, "lr": 1e-3, "model": "lenet"},
-        "small": {"epochs": 2, "batch": 128, "lr": 2e-3, "model": "lenet", "data": "multimnist:images=4000"},
+        "default": {"epochs": 5, "batch": 128, "lr": 3e-3, "model": "lenet"},
+        "small": {"epochs": 2, "batch": 128, "lr": 3e-3, "model": "lenet", "data": "multimnist:images=4000"},
     }
 
     def __init__(
