@@ -387,3 +387,12 @@ def test_native_methods_need_no_package(monkeypatch: pytest.MonkeyPatch) -> None
 def test_parameters_that_make_no_sense_are_refused(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_cagrad_does_not_stand_still_where_units_differ() -> None:
+    random = torch.Generator().manual_seed(0)
+    sizes = torch.tensor([1.0, 1e-4, 1e4], dtype=torch.float64)
+    gradients = sizes[:, None] * torch.randn(3, 50, generator=random, dtype=torch.float64)
+    mean, found = gradients.mean(0), CAGrad(0.4)(gradients)
+    assert (found - mean).norm() <= 0.4 * mean.norm() * (1 + 1e-6)
+    assert (gradients @ found).min() > (gradients @ mean).min()  # the worst task gains
