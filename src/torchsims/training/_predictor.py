@@ -123,7 +123,8 @@ def load(run: str | PathLike[str], device: str = "cpu") -> Predictor | TablePred
     elif state.get("shape"):
         workload = load_workload(settings["data"], settings["tasks"], settings["root"])
     else:
-        raise ValueError(f"The run in `{run}` should be one on images or a table. Found `{settings['data']}`.")
+        name = settings["data"].partition(":")[0]
+        raise ValueError(f"The run in `{run}` should be one on scenes, photographs or a table. Found one on `{name}`.")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(mix(settings["seed"]))  # frozen random weights are drawn again
         model = workload.model(settings["model"]).to(device, getattr(torch, settings["dtype"]))

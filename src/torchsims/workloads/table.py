@@ -1,6 +1,7 @@
 """Any table with several targets, from a CSV or Parquet file."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, final
@@ -68,22 +69,9 @@ class TableWorkload(TabularWorkload):
             raise ValueError(f"A target should not be called `{taken.pop()}`, as the features of a batch are.")
         choose("system of units", units, UNITS)
         choose("treatment of missing labels", missing, MISSING)
-        table, left_out = _read(Path(root)), [name.strip() for name in ignore.split("+") if name.strip()]
-        for name in [*tasks, *left_out]:
-            choose("column", name, table)
-        kinds = _types(types, len(tasks))
         self._units, self._missing = units, missing
-        self._table, self._rows = table, split_rows(len(next(iter(table.values()))), split_seed)
-        train = {name: column[self._rows["train"]] for name, column in table.items()}
-        features = [name for name in table if name not in (*tasks, *left_out)]
-        if not features:
-            raise ValueError("A table should have columns beside its targets. Found none.")
-        targets = [
-            Target.fit(task, train[task], kind)  # type: ignore[arg-type]  # it says which there are
-            for task, kind in zip(tasks, kinds, strict=True)
-        ]
-        self._know(Features.fit(train, features), targets)
-        self._kept: dict[str, InMemory] = {}
+        self._rows = _fit(_known(Path(root)), tuple(tasks), types, ignore, split_seed)
+        self._know(self._rows.features, self._rows.targets)
 
     def _know(self, features: Features, targets: Sequence[Target]) -> None:
         self._features, self._targets = features, {target.name: target for target in targets}
@@ -100,8 +88,7 @@ class TableWorkload(TabularWorkload):
 
     def encode(self, table: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
         """Return the features of rows as a batch."""
-        numbers, codes = self._features.encode(table)
-        return {"numbers": torch.from_numpy(numbers), "codes": torch.from_numpy(codes)}
+        return _batch(self._features, table)
 
     @property
     def targets(self) -> Mapping[str, Target]:
@@ -109,12 +96,10 @@ class TableWorkload(TabularWorkload):
         return self._targets
 
     def split(self, name: str) -> InMemory:
-        if name not in self._kept:
-            part = {column: values[self._rows[name]] for column, values in self._table.items()}
-            columns = self.encode(part)
-            columns |= {task: _as_tensor(target.encode(part[task])) for task, target in self._targets.items()}
-            self._kept[name] = InMemory(columns, AT_ONCE)
-        return self._kept[name]
+        return self._rows.split(name)
+
+    def items(self, name: str) -> int:
+        return len(self._rows.places[name])
 
     def fitted(self) -> dict[str, Any]:
         return {
@@ -138,6 +123,64 @@ class TableWorkload(TabularWorkload):
         }
 
 
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """A table that was read and looked at once, for all workloads that differ in their losses only."""
+
+    table: Mapping[str, NDArray[Any]]
+    places: Mapping[str, NDArray[np.int64]]
+    features: Features
+    targets: Sequence[Target]
+    kept: dict[str, InMemory] = field(default_factory=dict)
+
+    def split(self, name: str) -> InMemory:
+        if name not in self.kept:
+            part = {column: values[self.places[name]] for column, values in self.table.items()}
+            columns = _batch(self.features, part)
+            columns |= {target.name: _as_tensor(target.encode(part[target.name])) for target in self.targets}
+            self.kept[name] = InMemory(columns, AT_ONCE)
+        return self.kept[name]
+
+
+@lru_cache(maxsize=2)  # settings are checked before a run, and every run of a comparison takes the same table
+def _fit(known: "_File", tasks: tuple[str, ...], types: str, ignore: str, split_seed: int) -> _Rows:
+    table, left_out = read_table(known.path), [name.strip() for name in ignore.split("+") if name.strip()]
+    for name in [*tasks, *left_out]:
+        choose("column", name, table)
+    kinds = _types(types, len(tasks))
+    places = split_rows(len(next(iter(table.values()))), split_seed)
+    train = {name: column[places["train"]] for name, column in table.items()}
+    features = [name for name in table if name not in (*tasks, *left_out)]
+    if not features:
+        raise ValueError("A table should have columns beside its targets. Found none.")
+    targets = [
+        Target.fit(task, train[task], kind)  # type: ignore[arg-type]  # it says which there are
+        for task, kind in zip(tasks, kinds, strict=True)
+    ]
+    return _Rows(table, places, Features.fit(train, features), targets)
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file as it was at some time."""
+
+    path: Path
+    changed: int = 0
+    size: int = 0
+
+
+def _known(path: Path) -> _File:
+    if not path.is_file():
+        return _File(path)  # who reads it says so
+    stat = path.stat()
+    return _File(path, stat.st_mtime_ns, stat.st_size)
+
+
+def _batch(features: Features, table: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
+    numbers, codes = features.encode(table)
+    return {"numbers": torch.from_numpy(numbers), "codes": torch.from_numpy(codes)}
+
+
 def _as_tensor(labels: NDArray[Any]) -> Tensor:
     return torch.from_numpy(labels.astype(np.float32) if labels.dtype.kind == "f" else labels)
 
@@ -147,13 +190,3 @@ def _types(text: str, count: int) -> list[str]:
     if len(kinds) not in (1, count):
         raise ValueError(f"Option `types` should have one type, or one for each of {count} targets. Found `{text}`.")
     return kinds * (count // len(kinds))
-
-
-def _read(path: Path) -> dict[str, NDArray[Any]]:
-    stat = path.stat() if path.is_file() else None
-    return _read_once(path, stat and (stat.st_mtime_ns, stat.st_size))
-
-
-@lru_cache(maxsize=2)  # settings are checked before a run, and every run of a comparison reads the same table
-def _read_once(path: Path, version: object) -> dict[str, NDArray[Any]]:
-    return read_table(path)
