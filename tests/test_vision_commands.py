@@ -81,6 +81,7 @@ def test_the_main_table_of_the_paper(folders: Path, call: Call, tmp_path: Path) 
     assert all(isfinite(row["seg miou"]) and isfinite(row["depth abs_err"]) for row in rows)
     labels = [row["method"] for row in rows]
     assert labels[:2] == ["SAM2, EW", "STL, EW"]
+    assert [model.partition(":")[0] for model in results(out)["settings"]["model"]] == ["sam2", "sam2stl"]
     assert all(label.startswith("SAM2, ") for label in labels[2:])
     assert labels[-1] == "SAM2, SIMS, prox 0, ratio 5, tau 5"
     assert_preset_on_page(out, "paper", {"tasks", "model", "epochs", "batch"})

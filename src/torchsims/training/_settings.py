@@ -131,10 +131,13 @@ class Settings:
 
     @property
     def label(self) -> str:
-        """What tables and plots call the run: the method, the model where it is not the usual one, and rescaling."""
+        """What tables and plots call the run: the method, the model where it is not the usual one, and rescaling.
+
+        One network a task is STL, whatever the network is.
+        """
         parts = [Method(self.method).label]
         if (architecture := split_spec(self.model)[0]) != USUAL_MODEL:
-            parts.insert(0, architecture.upper())
+            parts.insert(0, "STL" if architecture.endswith("stl") else architecture.upper())
         parts += [f"{task} x {factor:g}" for task, factor in self.rescale.items()]
         return ", ".join(parts)
 
