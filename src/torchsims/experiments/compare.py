@@ -244,7 +244,7 @@ def find_runs(folders: Sequence[Path]) -> tuple[list[Run], list[Settings]]:
     return [run for run, _ in found], [settings for _, settings in found]
 
 
-FREE = ("method", "model", "rescale", "seed")
+FREE = ("method", "model", "rescale", "evaluation", "seed")
 """What runs in one table may differ in."""
 
 
