@@ -33,6 +33,14 @@ def write_scenes(root: Path, split: str = "train", size: int = 6, seed: int = 0)
     return scenes
 
 
+def write_streets(root: Path, split: str = "train", size: int = 3) -> None:
+    """Write rendered rooms as Cityscapes stores its photographs: seven classes, and numbers below one for the depth."""
+    scenes = Scenes(split, size=size, resolution=(24, 32), tasks=("seg", "depth"))
+    for number in range(size):
+        frame = dict(scenes[number])
+        write_frame(root, split, number, {**frame, "seg": frame["seg"] % 7, "depth": frame["depth"] / 10})
+
+
 def photographs(root: Path, split: str, limit: int | None = None) -> np.ndarray[Any, Any]:
     """Expand the photographs of NYUv2 into the layout, and return their numbers in the official file."""
     folder = SHARED / "data" / "nyuv2"

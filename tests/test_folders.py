@@ -186,12 +186,14 @@ def test_a_wrong_file_is_named(copy: Path, folder: str, spoil: Callable[[Path], 
 def test_labels_of_another_size_are_refused(copy: Path) -> None:
     np.save(copy / "train" / "label" / "2.npy", np.zeros((12, 32)))
     with pytest.raises(
-        ValueError, match=r"label `seg` and the image of `2.npy` in .* same size. Found 12 x 32 and 24 x 32."
+        ValueError, match=r"label `seg` and the image of `2.npy` in `train` of .* same size. Found 12 x 32 and 24 x 32."
     ):
         NYUv2(copy)[2]
     for folder, shape in (("image", (12, 16, 3)), ("label", (12, 16)), ("depth", (12, 16)), ("normal", (12, 16, 3))):
         np.save(copy / "train" / folder / "3.npy", np.zeros(shape))
-    with pytest.raises(ValueError, match=r"Image `3.npy` of .* should be 24 x 32 as the first one, .* Found 12 x 16."):
+    with pytest.raises(
+        ValueError, match=r"Image `3.npy` in `train` of .* be 24 x 32 as the first one, .* Found 12 x 16."
+    ):
         NYUv2(copy)[3]
     assert NYUv2(copy, resolution=(24, 32))[3]["seg"].shape == (24, 32)
 

@@ -56,6 +56,7 @@ Decay = Annotated[float | None, typer.Option("--weight-decay", help="Of Adam.")]
 Clip = Annotated[float | None, typer.Option(help="The largest norm of a gradient; 0 for none.")]
 Dtype = Annotated[str | None, typer.Option(help="float32 or float64.")]
 Autocast = Annotated[str | None, typer.Option(help="Precision of forward passes in training: none, bf16 or fp16.")]
+Evaluation = Annotated[str | None, typer.Option(help="Of SIMS and FOOPS: joint is faster, sequential is smaller.")]
 Out = Annotated[Path | None, typer.Option(help="A new or empty folder; one in runs/ by default.", show_default=False)]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on where a run in the same folder stopped.")]
 Every = Annotated[int, typer.Option("--checkpoint-every", min=0, help="Save after so many steps too, not only epochs.")]
@@ -81,6 +82,7 @@ SHARED = (
     "clip",
     "dtype",
     "autocast",
+    "evaluation",
     "preset",
 )
 """The options that all commands with several runs have in common."""
@@ -129,6 +131,7 @@ def train(
     clip: Clip = None,
     dtype: Dtype = None,
     autocast: Autocast = None,
+    evaluation: Evaluation = None,
     seed: Annotated[int | None, typer.Option(help="Where the model starts, and the order of the data.")] = None,
     out: Out = None,
     resume: Resume = False,
@@ -217,6 +220,7 @@ def compare(
     clip: Clip = None,
     dtype: Dtype = None,
     autocast: Autocast = None,
+    evaluation: Evaluation = None,
     out: Out = None,
     resume: Resume = False,
     checkpoint_every: Every = 0,

@@ -102,8 +102,8 @@ class DenseFolder(Dataset[dict[str, Tensor]], ABC):
         shape = self._size(item["image"])
         if shape != self.resolution and not self._resizes:
             raise ValueError(
-                f"Image `{self.names[index]}` of `{self.root}` should be {_by(self.resolution)} as the first one, "
-                f"unless `resolution` is given. Found {_by(shape)}."
+                f"Image `{self.names[index]}` in `{self.split}` of `{self.root}` should be {_by(self.resolution)} as "
+                f"the first one, unless `resolution` is given. Found {_by(shape)}."
             )
         view = whole_view(shape, self.resolution)
         if self.augment:
@@ -117,8 +117,8 @@ class DenseFolder(Dataset[dict[str, Tensor]], ABC):
             item[task] = self._label(name, task, self._size(item["image"]))
             if self._size(item[task]) != self._size(item["image"]):
                 raise ValueError(
-                    f"The label `{task}` and the image of `{name}` in `{self.root}` should be of the same size. "
-                    f"Found {_by(self._size(item[task]))} and {_by(self._size(item['image']))}."
+                    f"The label `{task}` and the image of `{name}` in `{self.split}` of `{self.root}` should be of the "
+                    f"same size. Found {_by(self._size(item[task]))} and {_by(self._size(item['image']))}."
                 )
         return item
 

@@ -70,16 +70,20 @@ class Comparison:
 def variant(base: Settings, text: str) -> Settings:
     """Return settings with another method, or with another architecture trained by EW.
 
+    ``stl`` is one network a task of the kind that ``base`` has, where there is one.
+
     Example:
         >>> variant(Settings(), "gls").label, variant(Settings(), "stl").label
         ('GLS', 'STL, EW')
     """
     name, own = split_spec(text)
+    shared, options = split_spec(base.model)
     architectures = base.workload().architectures
+    name = f"{shared}{name}" if f"{shared}{name}" in architectures else name  # such as sam2stl
     if name not in architectures:
         return replace(base, method=text)
     known = parameters(architectures[name])
-    usual = {key: value for key, value in split_spec(base.model)[1].items() if key in known}  # such as the width
+    usual = {key: value for key, value in options.items() if key in known}  # such as the width
     model = ":".join([name, *(f"{key}={value}" for key, value in {**usual, **own}.items())])
     return replace(base, method="ew", model=model)
 
@@ -240,7 +244,7 @@ def find_runs(folders: Sequence[Path]) -> tuple[list[Run], list[Settings]]:
     return [run for run, _ in found], [settings for _, settings in found]
 
 
-FREE = ("method", "model", "rescale", "seed")
+FREE = ("method", "model", "rescale", "evaluation", "seed")
 """What runs in one table may differ in."""
 
 

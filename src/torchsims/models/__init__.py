@@ -25,6 +25,7 @@ from torchsims.models._mmoe import MMoE
 from torchsims.models._ple import PLE
 from torchsims.models._sam2 import SAM2MTL
 from torchsims.models._sam2_configs import sam2_config
+from torchsims.models._sam2_stl import SAM2STL
 from torchsims.models._saving import load_trainable, save_trainable
 from torchsims.models._shared_bottom import SharedBottom
 from torchsims.models._table_losses import class_loss, number_loss, table_losses
@@ -35,6 +36,7 @@ __all__ = [
     "MLP",
     "PLE",
     "SAM2MTL",
+    "SAM2STL",
     "STL",
     "LeNet",
     "MMoE",

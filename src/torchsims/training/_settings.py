@@ -14,6 +14,7 @@ __all__ = ["AUTOCASTS", "DTYPES", "Settings"]
 
 DTYPES = ("float32", "float64")
 AUTOCASTS = ("none", "bf16", "fp16")
+EVALUATIONS = ("own", "sequential", "joint")
 USUAL_MODEL = "hps"
 
 
@@ -38,6 +39,8 @@ class Settings:
         dtype: ``"float32"`` or ``"float64"``.
         autocast: ``"none"``, or ``"bf16"`` or ``"fp16"`` for the forward passes of training; parameters, losses and
             evaluation stay as ``dtype`` says, and fp16 comes with a gradient scaler.
+        evaluation: ``"sequential"`` or ``"joint"`` for methods with an option of this name, unless ``method`` gives it;
+            ``"own"`` leaves it to the method. Both ways lead to the same numbers.
         seed: where the model starts, in which order it sees the data, and the method's own random numbers.
         preset: the name of the settings of the data that these started from, see :meth:`of`. Where ``method`` leaves
             out an option, the preset's is taken.
@@ -63,12 +66,16 @@ class Settings:
     clip: float = 0.0
     dtype: str = "float32"
     autocast: str = "none"
+    evaluation: str = "own"
     seed: int = 0
     preset: str = "default"
 
     def __post_init__(self) -> None:
-        usual = preset(self.data, self.preset).get("methods", ())
-        object.__setattr__(self, "method", str(Method(over(self.method, usual))))  # one spelling, whatever was typed
+        choose("evaluation", self.evaluation, EVALUATIONS)
+        method = Method(over(self.method, preset(self.data, self.preset).get("methods", ())))
+        if self.evaluation != "own" and "evaluation" in method.defaults:
+            method = Method(over(str(method), [f"{method.name}:evaluation={self.evaluation}"]))
+        object.__setattr__(self, "method", str(method))  # one spelling, whatever was typed
         for name in ("epochs", "batch", "micro_batches", "lr"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise ValueError(f"Parameter `{name}` should be positive. Found `{name} = {getattr(self, name)}`.")
@@ -134,11 +141,14 @@ class Settings:
 
     @property
     def label(self) -> str:
-        """What tables and plots call the run: the method, the model where it is not the usual one, and rescaling."""
+        """What tables and plots call the run: the method, the model where it is not the usual one, and rescaling.
+
+        One network a task is STL, whatever the network is.
+        """
         parts = [Method(self.method).label]
         usual = preset(self.data, self.preset).get("model", USUAL_MODEL)
         if (architecture := split_spec(self.model)[0]) != split_spec(usual)[0]:
-            parts.insert(0, architecture.upper())
+            parts.insert(0, "STL" if architecture.endswith("stl") else architecture.upper())
         parts += [f"{task} x {factor:g}" for task, factor in self.rescale.items()]
         return ", ".join(parts)
 

@@ -9,7 +9,7 @@ from torchsims.losses import TaskLosses
 from torchsims.metrics import DenseMetric, Depth, Edges, Normals, Saliency, Segmentation
 from torchsims.models import HPS, STL, dense_losses
 from torchsims.workloads._base import Batch, Kind, Workload
-from torchsims.workloads._sam2 import check_encoder, check_sam2, sam2
+from torchsims.workloads._sam2 import check_encoder, check_sam2, sam2, sam2_stl
 
 __all__ = ["DenseWorkload"]
 
@@ -52,9 +52,14 @@ class DenseWorkload(Workload):
         usual: the tasks by default.
     """
 
-    architectures: ClassVar[Mapping[str, Callable[..., nn.Module]]] = {"hps": HPS, "stl": STL, "sam2": sam2}
-    option_checks: ClassVar[Mapping[str, Callable[..., None]]] = {"sam2": check_sam2}
-    source_checks: ClassVar[Mapping[str, Callable[..., None]]] = {"sam2": check_encoder}
+    architectures: ClassVar[Mapping[str, Callable[..., nn.Module]]] = {
+        "hps": HPS,
+        "stl": STL,
+        "sam2": sam2,
+        "sam2stl": sam2_stl,
+    }
+    option_checks: ClassVar[Mapping[str, Callable[..., None]]] = {"sam2": check_sam2, "sam2stl": check_sam2}
+    source_checks: ClassVar[Mapping[str, Callable[..., None]]] = {"sam2": check_encoder, "sam2stl": check_encoder}
     """Of models that take long to make, or that are read from files."""
 
     def __init__(self, channels: Mapping[str, int], tasks: Sequence[str], usual: Sequence[str]) -> None:

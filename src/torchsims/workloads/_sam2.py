@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from torchsims._specs import choose
-from torchsims.models import SAM2MTL, sam2_config
+from torchsims.models import SAM2MTL, SAM2STL, sam2_config
 from torchsims.models._sam2 import check_options
 
-__all__ = ["SIZES", "check_encoder", "check_sam2", "sam2"]
+__all__ = ["SIZES", "check_encoder", "check_sam2", "sam2", "sam2_stl"]
 
 SIZES = ("toy", "tiny", "small", "base-plus", "large")
 LARGE = "facebook/sam2.1-hiera-large"
@@ -37,8 +38,26 @@ def sam2(
         norms: whether the LayerNorms of the trunk are trained as well.
     """
     check_sam2(encoder, rank, scaling, dropout, size)
-    source = sam2_config(encoder) if encoder in SIZES else encoder
-    return SAM2MTL(channels, source, rank, scaling, dropout, size, checkpointing, norms)
+    return SAM2MTL(channels, _source(encoder), rank, scaling, dropout, size, checkpointing, norms)
+
+
+def sam2_stl(
+    channels: Mapping[str, int],
+    encoder: str = LARGE,
+    rank: int = 32,
+    scaling: float = 0.5,
+    dropout: float = 0.1,
+    size: int = 1024,
+    checkpointing: bool = False,
+    norms: bool = False,
+) -> SAM2STL:
+    """Return :class:`torchsims.models.SAM2STL`; arguments as in :func:`sam2`."""
+    check_sam2(encoder, rank, scaling, dropout, size)
+    return SAM2STL(channels, _source(encoder), rank, scaling, dropout, size, checkpointing, norms)
+
+
+def _source(encoder: str) -> Any:
+    return sam2_config(encoder) if encoder in SIZES else encoder
 
 
 def check_sam2(
