@@ -13,7 +13,7 @@ from statistics import fmean
 
 from matplotlib.figure import Figure
 
-from torchsims._specs import over, parameters, split_spec
+from torchsims._specs import over, split_spec
 from torchsims.experiments._figures import run_figures
 from torchsims.experiments._grid import Cell, Grid, run_grid
 from torchsims.experiments._trained import changed, read_run_with_settings
@@ -74,14 +74,10 @@ def variant(base: Settings, text: str) -> Settings:
         >>> variant(Settings(), "gls").label, variant(Settings(), "stl").label
         ('GLS', 'STL, EW')
     """
-    name, own = split_spec(text)
-    architectures = base.workload().architectures
-    if name not in architectures:
+    name, workload = split_spec(text)[0], base.workload()
+    if name not in workload.architectures:
         return replace(base, method=text)
-    known = parameters(architectures[name])
-    usual = {key: value for key, value in split_spec(base.model)[1].items() if key in known}  # such as the width
-    model = ":".join([name, *(f"{key}={value}" for key, value in {**usual, **own}.items())])
-    return replace(base, method="ew", model=model)
+    return replace(base, method="ew", model=over(text, [workload.like(name, base.model)]))
 
 
 def tempered(base: Settings, methods: Sequence[str]) -> tuple[str, ...]:
