@@ -48,6 +48,7 @@ def test_the_table_has_every_rate_of_every_method(model: str, trained: list[str]
     for row in found["rows"]:
         assert {"Delta_b", "ctr auc", "cvr auc", "ctcvr auc"} <= set(row)
         assert 0.3 < row["ctr auc"] < 0.9
+        assert row["mean auc"] == pytest.approx(sum(row[f"{task} auc"] for task in trained or ["ctr", "cvr"]) / 2)
     assert "3800 impressions to train on, 200 to validate on and 2000 to test on" in (out / "report.html").read_text()
 
 
