@@ -58,6 +58,7 @@ class Run:
             ``"truth/seg"`` and ``"prediction/seg"`` hold classes, `n x height x width`, negative where unknown; depth
             is `n x 1 x height x width`, 0 where unknown; normals `n x 3 x height x width`, zero where unknown; edges
             `n x 1 x height x width`, 0 or 1, a prediction the probability.
+        starved: the tasks that the method gave almost no weight although they could be learned.
 
     Example:
         >>> history = History(epoch=[], losses={}, weights={}, merit=[], validation={})
@@ -71,6 +72,7 @@ class Run:
     better: Mapping[str, Mapping[str, bool]]
     history: History
     samples: Samples | None = None
+    starved: Sequence[str] = ()
 
 
 def table(runs: Sequence[Run], extra: Extra | None = None) -> list[Row]:

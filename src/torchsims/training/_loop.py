@@ -210,6 +210,8 @@ class _Run:
             for task in self.starved.see(report.weights, report.losses, report.challenger):
                 if self.world.first:
                     warnings.warn(self.starved.advice(task), StarvationWarning, stacklevel=2)
+                for watch in self.watches:
+                    watch.warn(self.starved.advice(task))
 
     def values(self, report: Report) -> dict[str, float]:
         factors, tasks = self.settings.rescale, self.workload.tasks
