@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -250,6 +251,29 @@ def test_every_network_predicts_all_three_rates(model: str) -> None:
     torch.testing.assert_close(found["ctcvr"].exp(), p)  # the logarithm of the product ranks as the product does
     assert sorted(workload.losses(found, batch).mean()) == ["ctr", "cvr"]
     assert sorted(workload.metrics()) == ["ctcvr", "ctr", "cvr"]
+
+
+@pytest.mark.parametrize("of", ["sharedbottom", "mlp", "mmoe", "ple"])
+def test_tasks_of_single_networks_share_nothing(of: str) -> None:
+    workload = load_workload("aliccp:rows=500")
+    data = workload.split("test")
+    assert isinstance(data, Batched)
+    batch, model = data.batch(range(64)), workload.model(f"stl:of={of}:embedding=4")
+    workload.predict(model, batch)["ctr"].sum().backward()  # type: ignore[no-untyped-call]  # torch has no types here
+    own, other = model.networks  # type: ignore[misc]
+    assert all(p.grad is not None for p in own.parameters())
+    assert all(p.grad is None for p in other.parameters())
+    shared = {name: p.shape for name, p in workload.model(f"{of}:embedding=4").named_parameters()}
+    assert all(shared[name] == p.shape for name, p in own.features.named_parameters(prefix="features"))
+
+
+def test_a_single_network_learns_as_if_it_were_alone(tmp_path: Path) -> None:
+    quick: dict[str, Any] = {"method": "ew", "epochs": 1, "batch": 100, "dtype": "float64"}
+    outcome = train(Settings(data="aliccp:rows=2000", model="stl:of=mlp:hidden=8", **quick), tmp_path / "both")
+    alone = Settings(data="aliccp:rows=2000", model="mlp:hidden=8", tasks=("ctr",), **quick)
+    assert outcome.metrics["ctr"]["auc"] == pytest.approx(
+        train(alone, tmp_path / "one").metrics["ctr"]["auc"], abs=0.01
+    )
 
 
 def test_esmm_trains_on_all_impressions_and_still_knows_the_conversion() -> None:

@@ -10,9 +10,12 @@ import pytest
 from finished_runs import METRICS, finished_run, finished_runs
 from torchsims.reporting import (
     Column,
+    History,
     Row,
+    Run,
     live_table,
     markdown,
+    run_columns,
     runs_table,
     show_progress,
     table,
@@ -54,6 +57,44 @@ def test_extra_columns_have_means_and_deviations_too() -> None:
     ew, sims = table(runs, {"Delta_b": {"EW": [1.0, 2.0, 6.0]}})
     assert (ew["Delta_b"], ew["Delta_b sd"]) == (3.0, pytest.approx(np.std([1, 2, 6], ddof=1)))
     assert "Delta_b" not in sims
+
+
+def tabular_run(label: str, seed: int, metrics: dict[str, dict[str, float]], trained: str) -> Run:
+    history = History(epoch=[1], losses={task: [1.0] for task in trained}, weights={}, merit=[], validation={})
+    return Run(
+        label, seed, metrics, {task: {name: name != "mae" for name in of} for task, of in metrics.items()}, history
+    )
+
+
+def test_a_mean_over_tasks_is_of_metrics_without_a_unit_that_two_tasks_have() -> None:
+    number = {"r2": 0.5, "mae": 7.0}
+    metrics = {"a": number, "b": {"r2": 0.25, "mae": 1.0}, "c": {"auc": 0.75, "accuracy": 0.5}, "d": {"auc": 0.25}}
+    (row,) = table([tabular_run("EW", 0, metrics, "abcd")])
+    assert {name: value for name, value in row.items() if name.startswith("mean")} == {
+        "mean r2": 0.375,
+        "mean r2 sd": None,
+        "mean auc": 0.5,
+        "mean auc sd": None,
+    }
+    (run,) = runs_table([tabular_run("EW", 0, metrics, "abcd")])
+    assert {name for name in run if name.startswith("mean")} == {"mean r2", "mean auc"}
+    headers = [column.header for column in run_columns([tabular_run("EW", 0, metrics, "abcd")])]
+    assert headers[:2] == ["mean r2 ↑", "mean auc ↑"]
+
+
+def test_a_mean_over_tasks_has_the_deviation_of_its_seeds_and_leaves_nothing_out() -> None:
+    values = [(0.5, 0.75), (0.6, 0.95)]
+    runs = [
+        tabular_run("EW", i, {"a": {"auc": x}, "b": {"auc": y}, "c": {"auc": 0}}, "ab")
+        for i, (x, y) in enumerate(values)
+    ]
+    (row,) = table(runs)
+    means = [(x + y) / 2 for x, y in values]
+    assert row["mean auc"] == pytest.approx(statistics.fmean(means))  # of what was trained
+    assert row["mean auc sd"] == pytest.approx(statistics.stdev(means))
+    broken = tabular_run("EW", 2, {"a": {"auc": math.nan}, "b": {"auc": 0.9}}, "")
+    (row,) = table([*runs, broken])
+    assert math.isnan(row["mean auc"])  # type: ignore[arg-type]
 
 
 def test_a_table_of_runs_has_every_number() -> None:

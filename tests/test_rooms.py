@@ -33,6 +33,7 @@ ALLOWED: dict[str, set[str]] = {
     "reporting": set(),
     "experiments": {
         "_specs",
+        "_starvation",
         "methods",
         "merit",
         "transforms",

@@ -1,13 +1,19 @@
 """A small temperature starves a task, the method says so, and augmentation cures it; defaults starve none."""
 
+import html
+import json
+import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
+from torchsims import cli
 from torchsims._starvation import StarvationWarning, Starved
+from torchsims.experiments._grid import Grid, run_grid
 from torchsims.sklearn import MultiTaskEstimator
 from torchsims.training import Settings, train
 
@@ -36,6 +42,13 @@ def fit(method: str) -> tuple[MultiTaskEstimator, float]:
     return estimator, float((1 - ((y[:, :3] - found) ** 2).mean(0) / y[:, :3].var(0)).min())
 
 
+def write_table(path: Path) -> None:
+    x, y = easy_and_hard()
+    names = [*(f"x{i}" for i in range(20)), *"abcdef"]
+    lines = [",".join(map(repr, row)) for row in np.concatenate([x, y], axis=1).tolist()]
+    path.write_text("\n".join([",".join(names), *lines]) + "\n")
+
+
 @pytest.mark.parametrize("method", ["sims:tau=0.05:ratio=2", "sims:tau=0.05:ratio=5"])
 def test_a_small_temperature_starves_and_augmentation_cures(method: str) -> None:
     with pytest.warns(StarvationWarning, match=r"Task `\d` is starved: .* Give the method `augment`"):
@@ -48,10 +61,7 @@ def test_a_small_temperature_starves_and_augmentation_cures(method: str) -> None
 
 
 def test_training_says_so_too_also_after_a_stop(tmp_path: Path) -> None:
-    x, y = easy_and_hard()
-    names = [*(f"x{i}" for i in range(20)), *"abcdef"]
-    lines = [",".join(map(repr, row)) for row in np.concatenate([x, y], axis=1).tolist()]
-    (tmp_path / "t.csv").write_text("\n".join([",".join(names), *lines]) + "\n")
+    write_table(tmp_path / "t.csv")
     settings = Settings(
         data="table",
         root=f"{tmp_path}/t.csv",
@@ -67,6 +77,72 @@ def test_training_says_so_too_also_after_a_stop(tmp_path: Path) -> None:
     assert sorted(outcome.starved) == ["a", "b", "c"]
     again = train(settings, tmp_path / "run")  # finished: nothing is trained, and nothing forgotten
     assert again.starved == outcome.starved
+
+
+STARVING = "sims:tau=0.05:ratio=5"
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Write the table, and return the text of its data."""
+    write_table(tmp_path / "t.csv")
+    monkeypatch.setattr(Settings, "changes", lambda settings: {})  # what a preset would be is another matter
+    return f"table:csv={tmp_path}/t.csv:targets=a+b+c+d+e+f"
+
+
+def call(monkeypatch: pytest.MonkeyPatch, name: str, *arguments: object) -> None:
+    """Run a command in this process, in which a warning that nobody takes care of is an error."""
+    options = ["--model", "mlp:hidden=32:layers=1", "--epochs", 10, "--batch", 64, "--lr", 3e-3]
+    monkeypatch.setattr(sys, "argv", ["torchsims", name, *map(str, [*options, *arguments])])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert end.value.code == 0
+
+
+def starved_note(folder: Path) -> str:
+    """Return what the results say of starved tasks; the page says the same."""
+    notes = json.loads((folder / "results.json").read_text())["notes"]
+    (note,) = [note for note in notes if note.startswith("Starved: ")]
+    assert note in html.unescape((folder / "report.html").read_text())
+    return str(note)
+
+
+def test_a_run_says_at_once_and_on_its_page_what_it_starved(
+    table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call(monkeypatch, "train", "--data", table, "--method", STARVING, "--out", tmp_path / "run")
+    lines = capsys.readouterr().err.splitlines()
+    warned = [line for line in lines if " is starved: " in line]
+    assert sorted(line.split("`")[1] for line in warned) == ["a", "b", "c"]
+    assert all(line.startswith("torchsims: Task `") and "Give the method `augment`" in line for line in warned)
+    assert "100 %" in lines[-1]  # they came before the end
+    history = json.loads((tmp_path / "run" / "results.json").read_text())["history"]
+    assert sorted(history["starved"]) == ["a", "b", "c"]
+    assert ", ".join(history["starved"]) + " (seed 0)" in starved_note(tmp_path / "run")
+
+
+def test_a_comparison_names_who_starved_what_and_the_cure_works(
+    table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    methods, out = f"{STARVING},{STARVING}:augment=0.1", tmp_path / "out"
+    call(monkeypatch, "compare", "--data", table, "--methods", methods, "--jobs", 1, "--out", out)
+    note, said = starved_note(out), capsys.readouterr().err
+    assert "tau 0.05 gave almost no weight to " in note
+    assert "(seed 0)" in note
+    assert "augment=0.1" in note
+    assert f"torchsims: {note}\n" in said
+    starved, cured = json.loads((out / "results.json").read_text())["rows"]
+    assert min(starved[f"{task} r2"] for task in "abc") < 0.6 < 0.9 < min(cured[f"{task} r2"] for task in "abc")
+    assert cured["mean r2"] > starved["mean r2"]
+
+
+def test_processes_of_their_own_say_so_too(table: str, tmp_path: Path) -> None:
+    base = Settings(table, STARVING, "mlp:hidden=32:layers=1", epochs=8, batch=64, lr=3e-3)
+    said: list[str] = []
+    run_grid([base, replace(base, seed=1)], tmp_path / "out", Grid(jobs=2), lambda rows: None, said.append)
+    for seed in (0, 1):
+        own = [sentence for sentence in said if f", seed {seed}: Task `" in sentence]
+        assert {sentence.split("`")[1] for sentence in own} == {"a", "b", "c"}
 
 
 def test_the_defaults_starve_no_task() -> None:

@@ -189,7 +189,9 @@ def test_a_table_is_trained_on_every_kind_of_target(table: Path, tmp_path: Path)
     assert all(np.isfinite(value) for values in metrics.values() for value in values.values())
 
 
-@pytest.mark.parametrize("model", ["mlp:layers=1:hidden=8", "sharedbottom", "mmoe:experts=2", "ple:levels=2"])
+@pytest.mark.parametrize(
+    "model", ["mlp:layers=1:hidden=8", "sharedbottom", "mmoe:experts=2", "ple:levels=2", "stl:hidden=8"]
+)
 def test_every_network_takes_a_table(table: Path, model: str) -> None:
     workload = workload_of(table)
     batch = workload.split("val").columns

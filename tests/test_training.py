@@ -4,6 +4,7 @@ import os
 import random
 import signal
 import time
+import tracemalloc
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -29,7 +30,7 @@ from torchsims.training import (
 from torchsims.training._batches import mix, shards, training_batches
 from torchsims.training._checkpoints import locked, replace_file
 from torchsims.training._evaluation import evaluate
-from torchsims.training._loop import rate_factor
+from torchsims.training._rates import rate_factor
 from torchsims.workloads import Workload
 from training_cases import assert_same_tensors, checkpoint, small, tensors
 
@@ -310,13 +311,44 @@ def test_seeds_differ_in_the_model_and_in_the_order(tmp_path: Path) -> None:
     train(small(method="ew", epochs=1, lr=1e-12, seed=1), tmp_path / "1")
     one, other = (tensors(checkpoint(tmp_path / name)["model"]) for name in "01")
     assert not torch.equal(one["/heads.depth.out.weight"], other["/heads.depth.out.weight"])
-    assert training_batches(16, 4, 0, 0) != training_batches(16, 4, 1, 0)
+    assert list(training_batches(16, 4, 0, 0)) != list(training_batches(16, 4, 1, 0))
 
 
 def test_an_epoch_shows_every_item_once() -> None:
     for epoch in range(3):
         assert sorted(i for batch in training_batches(12, 3, 5, epoch) for i in batch) == list(range(12))
-    assert training_batches(12, 3, 5, 0) != training_batches(12, 3, 5, 1)
+    assert list(training_batches(12, 3, 5, 0)) != list(training_batches(12, 3, 5, 1))
+
+
+@pytest.mark.parametrize(("items", "batch"), [(5, 2), (12, 3), (1000, 7), (9, 9)])
+def test_batches_made_when_asked_for_are_those_of_a_list_of_all(items: int, batch: int) -> None:
+    for seed, epoch in ((0, 0), (3, 2)):
+        order = torch.randperm(items, generator=torch.Generator().manual_seed(mix(seed, epoch))).tolist()  # 64 bit
+        everything = [order[start : start + batch] for start in range(0, items - batch + 1, batch)]
+        found = training_batches(items, batch, seed, epoch)
+        assert list(found) == everything
+        assert len(found) == len(everything)
+        for start in range(len(everything) + 1):  # a run that goes on begins in the middle
+            assert list(found[start:]) == everything[start:]
+            assert len(found[start:]) == len(everything[start:])
+        assert found[-1] == everything[-1]
+        with pytest.raises(IndexError):
+            found[len(everything)]
+
+
+def test_the_order_is_the_one_it_has_always_been() -> None:
+    assert list(training_batches(5, 2, seed=0, epoch=0)) == [[3, 1], [2, 4]]
+    assert list(training_batches(5, 2, seed=0, epoch=1)) == [[1, 4], [0, 2]]
+
+
+def test_batches_need_no_memory_of_their_own() -> None:
+    tracemalloc.start()
+    try:
+        batches = training_batches(1_000_000, 1000, 0, 0)[500:]
+        assert sum(len(batch) for batch in batches) == 500_000
+        assert tracemalloc.get_traced_memory()[1] < 2**20  # a list of all items has 36 MB
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(("ranks", "parts"), [(1, 1), (2, 1), (3, 2)])

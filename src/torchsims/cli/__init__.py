@@ -7,8 +7,9 @@ import typer
 
 from torchsims.cli._inputs import EXAMPLES, bad_input
 from torchsims.cli._predict import predict
+from torchsims.cli._report import report
 from torchsims.cli._reproduce import reproduce
-from torchsims.cli._train import compare, report, train
+from torchsims.cli._train import compare, train
 
 __all__ = ["app", "main"]
 

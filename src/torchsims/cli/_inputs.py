@@ -4,10 +4,14 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
-__all__ = ["EXAMPLES", "bad_input", "claim", "floats", "items", "names", "points", "scales"]
+if TYPE_CHECKING:
+    from torchsims.reporting import Report
+
+__all__ = ["EXAMPLES", "bad_input", "claim", "floats", "items", "names", "points", "scales", "warn", "warn_starved"]
 
 EXAMPLES = "sims:tau=1:ratio=5, stch:normalize=yes, ew:normalizer=ema."
 
@@ -100,3 +104,15 @@ def scales(texts: list[str]) -> dict[str, float]:
         if not task or not equals:
             raise typer.BadParameter(f"Parameter `rescale` should look like task=number. Found `rescale = {item}`.")
     return factors
+
+
+def warn(sentence: str) -> None:
+    """Say something on standard error, in a line of its own."""
+    typer.echo(f"torchsims: {sentence}", err=True)
+
+
+def warn_starved(report: "Report") -> None:
+    """Say which methods starved a task, those of earlier runs included."""
+    for note in report.notes:
+        if note.startswith("Starved"):
+            warn(note)

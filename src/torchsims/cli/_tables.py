@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
@@ -48,7 +49,12 @@ TABLES = {
     "lambda": "The proximal weight of SIMS, as a table and a figure.",
     "rescale": "Methods with the losses as they are, and with depth times 100.",
     "starvation": "Where SIMS starves a task, by temperature, augmentation and rates; not in the paper.",
+    "aliccp": "Click logs: every method, the AUC of clicks and purchases; made-up logs without --root.",
 }
+CLICKS = Annotated[
+    str | None,
+    typer.Option(help="The log, with options: aliccp:rows=1000000 for a longer made-up one.", show_default="aliccp"),
+]
 
 
 def table_command(name: str) -> Callable[..., None]:
@@ -84,7 +90,7 @@ def table_command(name: str) -> Callable[..., None]:
     ) -> None:
         from torchsims.experiments._grid import Grid
 
-        given = {key: context.params[key] for key in SHARED}
+        given = _given(name, {key: context.params[key] for key in SHARED})
         base = run_settings(given)
         command = again(f"reproduce {name} --seeds {seeds}", given)
         with bad_input():
@@ -92,4 +98,16 @@ def table_command(name: str) -> Callable[..., None]:
         folder = out or Path("runs") / name
         run_comparison(comparison, folder, Grid(jobs, checkpoint_every, workers, threads), resume=resume)
 
+    if name == "aliccp":
+        table.__annotations__["data"] = CLICKS
     return table
+
+
+def _given(name: str, given: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a table with those that it takes where it is not told."""
+    if name != "aliccp":
+        return given
+    from torchsims.experiments.aliccp import usual
+
+    with bad_input():
+        return usual(given)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from torchsims.cli._inputs import EXAMPLES, bad_input, claim, items, names, scales
+from torchsims.cli._inputs import EXAMPLES, bad_input, claim, items, names, scales, warn, warn_starved
 
 if TYPE_CHECKING:  # torch is imported by the commands that need it
     from torchsims.experiments._grid import Grid
     from torchsims.experiments.compare import Comparison
     from torchsims.training import Settings
 
-__all__ = ["SHARED", "again", "compare", "report", "run_comparison", "run_settings", "train"]
+__all__ = ["SHARED", "again", "compare", "run_comparison", "run_settings", "train"]
 
 Data = Annotated[
     str | None,
@@ -171,7 +171,7 @@ def _train(
         claim(out, resume=resume, mark=CHECKPOINT)
     try:
         with show_progress() as progress:
-            bar = Bar(progress, settings.label)
+            bar = Bar(progress, settings.label, warn)
             run, seconds = train_run(
                 settings, out, watches=[bar], checkpoint_every=checkpoint_every, workers=workers, draw=True
             )
@@ -280,7 +280,7 @@ def run_comparison(comparison: "Comparison", out: Path, grid: "Grid", *, resume:
     begin = time.perf_counter()
     try:
         with live_table() if first_process() else nullcontext(lambda rows: None) as show:
-            report = run(comparison, out, grid, show)
+            report = run(comparison, out, grid, show, warn)
         if report is None:  # another process writes it
             return
         write(report, out, time.perf_counter() - begin, into=True)
@@ -290,29 +290,6 @@ def run_comparison(comparison: "Comparison", out: Path, grid: "Grid", *, resume:
         raise typer.TyperException(f"{error} Finished runs are in {out}.") from error
     typer.echo(markdown(report.rows, report.columns))
     typer.echo(f"Page: {out / 'report.html'}")
+    warn_starved(report)
     if failed := [note for note in report.notes if note.startswith("Failed")]:
         raise typer.TyperException(" ".join(failed))
-
-
-def report(
-    runs: Annotated[list[Path], typer.Argument(help="Folders that train or compare left.", metavar="RUN...")],
-    baseline: Annotated[str | None, typer.Option(help="The label that Delta_b is relative to; EW if there.")] = None,
-    out: Out = None,
-) -> None:
-    """Write one page of finished runs."""
-    from torchsims.experiments.compare import Comparison, find_runs, report_of
-    from torchsims.reporting import markdown, write
-
-    begin = time.perf_counter()
-    with bad_input():
-        found, settings = find_runs(runs)
-        labels = list(dict.fromkeys(run.label for run in found))
-        if baseline is not None and baseline not in labels:
-            raise ValueError(f"Parameter `baseline` should be one of {'; '.join(labels)}. Found `{baseline}`.")
-    out = out or Path("runs") / "report"
-    claim(out)
-    command = f"torchsims report {shlex.join(map(str, runs))}"
-    page = report_of(Comparison("Finished runs", command, tuple(settings), baseline or "EW"), found)
-    write(page, out, time.perf_counter() - begin)
-    typer.echo(markdown(page.rows, page.columns))
-    typer.echo(f"Page: {out / 'report.html'}")

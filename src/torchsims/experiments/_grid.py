@@ -32,7 +32,7 @@ EVERY = 8  # steps between two looks at a run
 LISTEN = 0.5  # seconds between two looks at whether somebody asked to stop
 
 Event: TypeAlias = tuple[Any, ...]
-"""What a run says: ``("going", state, losses)``, ``("done",)`` or ``("failed", sentence)``."""
+"""What a run says: ``("going", state, losses)``, ``("warning", sentence)``, ``("done",)``, ``("failed", sentence)``."""
 
 
 def folder_name(settings: Settings) -> str:
@@ -58,6 +58,7 @@ class Cell:
         losses: those of the last epoch or so.
         run: what it found, once it is finished.
         failure: why it failed, if it did.
+        say: called with a warning.
     """
 
     settings: Settings
@@ -67,6 +68,7 @@ class Cell:
     losses: dict[str, float] = field(default_factory=dict)
     run: Run | None = None
     failure: str | None = None
+    say: Callable[[str], None] = lambda sentence: None
 
     def row(self) -> Row:
         """Return the row of the live table."""
@@ -98,7 +100,9 @@ class Grid:
         return 1 if torch.accelerator.is_available() else max(1, min((os.cpu_count() or 1) // self.threads, runs))
 
 
-def run_grid(runs: Sequence[Settings], out: Path, grid: Grid, show: ShowRows) -> list[Cell]:
+def run_grid(
+    runs: Sequence[Settings], out: Path, grid: Grid, show: ShowRows, say: Callable[[str], None] = lambda sentence: None
+) -> list[Cell]:
     """Run everything that is not finished yet; a run that fails does not stop the others.
 
     Args:
@@ -106,11 +110,12 @@ def run_grid(runs: Sequence[Settings], out: Path, grid: Grid, show: ShowRows) ->
         out: each run has a folder in ``out / "runs"``.
         grid: how.
         show: called with the live table.
+        say: called with a warning of a run.
 
     Raises:
         StoppedError: after Ctrl-C, once all runs have saved their state.
     """
-    cells = [Cell(settings, out / "runs" / folder_name(settings), settings.label) for settings in runs]
+    cells = [Cell(settings, out / "runs" / folder_name(settings), settings.label, say=say) for settings in runs]
     for cell in cells:
         cell.run = read_run(cell.folder, cell.settings)
         cell.state = "waiting" if cell.run is None else "done before"
@@ -169,12 +174,17 @@ class _Teller(Watch):
             losses = {name.removeprefix("losses/"): v for name, v in values.items() if name.startswith("losses/")}
             self._tell(("going", f"step {step} of {self._steps}", losses))
 
+    def warn(self, sentence: str) -> None:
+        self._tell(("warning", sentence))
+
 
 def _tell(cell: Cell, event: Event) -> None:
     """Write down what a run said."""
     kind, *content = event
     if kind == "going":
         cell.state, cell.losses = content
+    elif kind == "warning":
+        cell.say(f"{cell.label}, seed {cell.settings.seed}: {content[0]}")
     elif kind == "done":
         cell.state = "done"
         cell.run = read_run(cell.folder, cell.settings)

@@ -2,7 +2,8 @@
 
 import io
 import json
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from math import nan
 from pathlib import Path
 from shlex import quote
@@ -14,7 +15,9 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
+from torchsims._starvation import StarvationWarning
 from torchsims.experiments._figures import run_figures
+from torchsims.experiments._notes import mean_notes, starved_notes
 from torchsims.reporting import Advance, Progress, Report, Row, Run, run_columns, runs_table, write
 from torchsims.training import (
     Outcome,
@@ -77,10 +80,11 @@ class Bar(Watch):
     Args:
         progress: what to show it with.
         name: of the run.
+        say: called with a warning.
     """
 
-    def __init__(self, progress: Progress, name: str) -> None:
-        self._progress, self._name = progress, name
+    def __init__(self, progress: Progress, name: str, say: Callable[[str], None] = lambda sentence: None) -> None:
+        self._progress, self._name, self._say = progress, name, say
         self._advance: Advance | None = None
 
     def start(self, step: int, steps: int) -> None:
@@ -91,6 +95,9 @@ class Bar(Watch):
         assert self._advance is not None
         losses = [f"{n.removeprefix('losses/')} {v:.3g}" for n, v in values.items() if n.startswith("losses/")]
         self._advance(1, "  ".join(losses))
+
+    def warn(self, sentence: str) -> None:
+        self._say(sentence)
 
 
 def shares(seconds: Mapping[str, float]) -> list[Row]:
@@ -125,7 +132,7 @@ def train_run(
     """
     begin = perf_counter()
     watches = [*watches, TensorBoard(folder / "tensorboard")]
-    with launched() as world:
+    with launched() as world, warnings.catch_warnings(action="ignore", category=StarvationWarning):  # watches hear it
         outcome = train(settings, folder, watches=watches, checkpoint_every=checkpoint_every, workers=workers)
         run = _as_run(outcome)
         if world.first:
@@ -165,7 +172,8 @@ def read_run_with_settings(folder: Path) -> tuple[Run, Settings] | None:
         if (folder / SAMPLES).exists():
             with np.load(folder / SAMPLES, allow_pickle=False) as arrays:
                 samples = {name: arrays[name] for name in arrays.files}
-        run = Run(settings.label, settings.seed, metrics, history["better"], history["curves"], samples)
+        starved = tuple(history.get("starved", ()))
+        run = Run(settings.label, settings.seed, metrics, history["better"], history["curves"], samples, starved)
     except (ValueError, KeyError, TypeError, AttributeError, OSError, EOFError, BadZipFile) as error:
         raise ValueError(f"The folder `{folder}` does not hold a finished training run, or a damaged one.") from error
     return run, settings
@@ -174,7 +182,9 @@ def read_run_with_settings(folder: Path) -> tuple[Run, Settings] | None:
 def _as_run(outcome: Outcome) -> Run:
     settings = outcome.settings
     history: Any = outcome.history  # plain JSON, of this very shape
-    return Run(settings.label, settings.seed, outcome.metrics, outcome.better, history, outcome.samples)
+    return Run(
+        settings.label, settings.seed, outcome.metrics, outcome.better, history, outcome.samples, outcome.starved
+    )
 
 
 def _report(outcome: Outcome, run: Run, draw: bool) -> Report:
@@ -194,6 +204,16 @@ def _report(outcome: Outcome, run: Run, draw: bool) -> Report:
         columns=run_columns([run]),
         figures=figures,
         captions=captions,
-        history={"metrics": outcome.metrics, "better": outcome.better, "curves": outcome.history},
-        notes=["Metrics of the test split after the last epoch, which nothing was chosen on.", preset],
+        history={
+            "metrics": outcome.metrics,
+            "better": outcome.better,
+            "curves": outcome.history,
+            "starved": outcome.starved,
+        },
+        notes=[
+            "Metrics of the test split after the last epoch, which nothing was chosen on.",
+            preset,
+            *mean_notes([run]),
+            *starved_notes([run]),
+        ],
     )

@@ -4,21 +4,21 @@ torchsims compare --data scenes --methods ew,gls,stch,foops,sims --seeds 3
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import nan
 from pathlib import Path
-from statistics import fmean
 
 from matplotlib.figure import Figure
 
-from torchsims._specs import over, parameters, split_spec
+from torchsims._specs import join_spec, over, split_spec
+from torchsims.experiments._deltas import deltas, rescaled_pairs
 from torchsims.experiments._figures import run_figures
 from torchsims.experiments._grid import Cell, Grid, run_grid
+from torchsims.experiments._notes import mean_notes, starved_notes, zero_notes
 from torchsims.experiments._trained import changed, read_run_with_settings
 from torchsims.methods import Method
-from torchsims.metrics import delta_b
 from torchsims.reporting import (
     History,
     Report,
@@ -76,16 +76,11 @@ def variant(base: Settings, text: str) -> Settings:
         >>> variant(Settings(), "gls").label, variant(Settings(), "stl").label
         ('GLS', 'STL, EW')
     """
-    name, own = split_spec(text)
-    shared, options = split_spec(base.model)
-    architectures = base.workload().architectures
-    name = f"{shared}{name}" if f"{shared}{name}" in architectures else name  # such as sam2stl
-    if name not in architectures:
+    (name, own), workload = split_spec(text), base.workload()
+    if name not in workload.architectures:
         return replace(base, method=text)
-    known = parameters(architectures[name])
-    usual = {key: value for key, value in options.items() if key in known}  # such as the width
-    model = ":".join([name, *(f"{key}={value}" for key, value in {**usual, **own}.items())])
-    return replace(base, method="ew", model=model)
+    name, usual = split_spec(workload.like(name, base.model))
+    return replace(base, method="ew", model=join_spec(name, {**usual, **own}))
 
 
 def tempered(base: Settings, methods: Sequence[str]) -> tuple[str, ...]:
@@ -113,9 +108,19 @@ def grid_of(base: Settings, methods: Sequence[str], seeds: int) -> tuple[Setting
     return tuple(replace(each, seed=seed) for seed in range(seeds) for each in variants)
 
 
-def compare(comparison: Comparison, out: Path, grid: Grid, show: ShowRows) -> Report | None:
-    """Run everything and return the report, in the first process; finished runs are not run again."""
-    cells = run_grid(comparison.runs, out, grid, show)
+def compare(
+    comparison: Comparison, out: Path, grid: Grid, show: ShowRows, say: Callable[[str], None] = lambda sentence: None
+) -> Report | None:
+    """Run everything and return the report, in the first process; finished runs are not run again.
+
+    Args:
+        comparison: what to run.
+        out: the folder.
+        grid: how to run it.
+        show: called with the live table.
+        say: called with a warning of a run.
+    """
+    cells = run_grid(comparison.runs, out, grid, show, say)
     if not first_process():
         return None
     failures = [f"{c.label}, seed {c.settings.seed}: {c.failure}" for c in cells if c.failure is not None]
@@ -162,7 +167,9 @@ def report_of(comparison: Comparison, runs: Sequence[Run], failures: Sequence[st
             *(sentence for sentence, _ in preset),
             "Metrics of the test split after the last epoch: means over seeds and sample standard deviations."
             + (f" Delta_b is a fraction, relative to the mean of {comparison.baseline}." if relative else ""),
-            *_zeros(runs, comparison.baseline),
+            *mean_notes(runs),
+            *zero_notes(runs, comparison.baseline),
+            *starved_notes(runs),
             *(f"Failed: {failure}" for failure in failures),
         ],
     )
@@ -172,58 +179,6 @@ def _with_passes(row: Row, passes: Mapping[str, str]) -> Row:
     """Return a row with the forward + backward passes of a step beside the name of the method, where they are known."""
     label = str(row["method"])
     return {"method": label, **({"passes": passes[label]} if label in passes else {}), **row}
-
-
-def deltas(runs: Sequence[Run], baseline: str) -> dict[str, list[float]]:
-    """Return Delta_b of every run against the mean of the baseline, by label; nothing if there is no baseline.
-
-    It is NaN for all where a metric of the baseline is zero, or is none.
-
-    Args:
-        runs: the runs.
-        baseline: a label.
-    """
-    mean = _mean([run for run in runs if run.label == baseline])
-    zero = any(value == 0 for values in mean.values() for value in values.values())
-    found: dict[str, list[float]] = {}
-    for run in runs if mean else ():
-        found.setdefault(run.label, []).append(nan if zero else delta_b(run.metrics, mean, run.better))
-    return found
-
-
-def _mean(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
-    """Return the mean of every metric; nothing if there is no run."""
-    return {
-        task: {metric: fmean(run.metrics[task][metric] for run in runs) for metric in metrics}
-        for task, metrics in (runs[0].metrics.items() if runs else ())
-    }
-
-
-def _zeros(runs: Sequence[Run], baseline: str) -> list[str]:
-    """Return a sentence for every metric of the baseline that nothing can be relative to."""
-    mean = _mean([run for run in runs if run.label == baseline])
-    return [
-        f"There is no Delta_b: {task} {metric} of {baseline} is zero."
-        for task, values in mean.items()
-        for metric, value in values.items()
-        if value == 0
-    ]
-
-
-def rescaled_pairs(labels: Iterable[str]) -> dict[str, str]:
-    """Return the label with a rescaled loss for every label that has one.
-
-    Example:
-        >>> rescaled_pairs(["EW", "SIMS", "EW, depth x 100", "GLS, depth x 100"])
-        {'EW': 'EW, depth x 100'}
-    """
-    labels = list(labels)
-    return {
-        label: other
-        for label in labels
-        for other in labels
-        if other.startswith(f"{label}, ") and all(" x " in part for part in other[len(label) + 2 :].split(", "))
-    }
 
 
 def find_runs(folders: Sequence[Path]) -> tuple[list[Run], list[Settings]]:

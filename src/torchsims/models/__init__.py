@@ -28,6 +28,7 @@ from torchsims.models._sam2_configs import sam2_config
 from torchsims.models._sam2_stl import SAM2STL
 from torchsims.models._saving import load_trainable, save_trainable
 from torchsims.models._shared_bottom import SharedBottom
+from torchsims.models._singly import Singly
 from torchsims.models._table_losses import class_loss, number_loss, table_losses
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "MMoE",
     "SeparateLeNets",
     "SharedBottom",
+    "Singly",
     "class_loss",
     "dense_losses",
     "depth_loss",

@@ -10,7 +10,7 @@ from torchsims.reporting._columns import Column, Row
 from torchsims.reporting._live import ShowRows, live_table
 from torchsims.reporting._progress import Advance, Progress, show_progress
 from torchsims.reporting._report import Report, check_out, write
-from torchsims.reporting._runs import History, Run, run_columns, runs_table, table
+from torchsims.reporting._runs import History, Run, run_columns, runs_table, table, task_means, trained_tasks
 from torchsims.reporting._tables import markdown
 
 if TYPE_CHECKING:  # what `__getattr__` does, for readers and type checkers
@@ -43,6 +43,8 @@ __all__ = [
     "runs_table",
     "show_progress",
     "table",
+    "task_means",
+    "trained_tasks",
     "training_curves",
     "validation_curves",
     "weight_curves",

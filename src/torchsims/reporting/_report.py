@@ -119,6 +119,7 @@ def _fill(folder: Path, report: Report, seconds: float) -> None:
         "versions": versions,
         "seconds": round(seconds, 3),
         "rows": report.rows,
+        "notes": report.notes,
         **({"details": report.details} if report.details else {}),
         **({} if report.history is None else {"history": report.history}),
     }

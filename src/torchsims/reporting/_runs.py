@@ -10,9 +10,22 @@ import numpy.typing as npt
 
 from torchsims.reporting._columns import Column, Row
 
-__all__ = ["History", "Run", "Samples", "by_label", "diverged", "number", "run_columns", "runs_table", "table"]
+__all__ = [
+    "History",
+    "Run",
+    "Samples",
+    "by_label",
+    "diverged",
+    "number",
+    "run_columns",
+    "runs_table",
+    "table",
+    "task_means",
+    "trained_tasks",
+]
 
 Samples: TypeAlias = Mapping[str, npt.NDArray[Any]]
+UNITLESS = ("r2", "auc", "accuracy")  # metrics whose mean over tasks says something; higher is better for all of them
 Extra: TypeAlias = Mapping[str, Mapping[str, Sequence[float]]]
 
 
@@ -45,6 +58,7 @@ class Run:
             ``"truth/seg"`` and ``"prediction/seg"`` hold classes, `n x height x width`, negative where unknown; depth
             is `n x 1 x height x width`, 0 where unknown; normals `n x 3 x height x width`, zero where unknown; edges
             `n x 1 x height x width`, 0 or 1, a prediction the probability.
+        starved: the tasks that the method gave almost no weight although they could be learned.
 
     Example:
         >>> history = History(epoch=[], losses={}, weights={}, merit=[], validation={})
@@ -58,12 +72,14 @@ class Run:
     better: Mapping[str, Mapping[str, bool]]
     history: History
     samples: Samples | None = None
+    starved: Sequence[str] = ()
 
 
 def table(runs: Sequence[Run], extra: Extra | None = None) -> list[Row]:
     """Return one row a label, in the order in which labels appear: means over seeds and sample standard deviations.
 
-    A number that is none makes its mean none: leaving a diverged run out would flatter its method.
+    A number that is none makes its mean none: leaving a diverged run out would flatter its method. Before the metrics
+    stand their means over tasks, see :func:`task_means`.
 
     Args:
         runs: the runs.
@@ -80,6 +96,9 @@ def table(runs: Sequence[Run], extra: Extra | None = None) -> list[Row]:
         row: dict[str, object] = {"method": label, "seeds": len(group)}
         for name, values in (extra or {}).items():
             row |= _mean(name, [number(value) for value in values[label]]) if values.get(label) else {}
+        over_tasks = [task_means(run) for run in group]
+        for name in over_tasks[0]:
+            row |= _mean(name, [number(means.get(name)) for means in over_tasks])
         for task, metric in _metrics(group):
             row |= _mean(f"{task} {metric}", [number(run.metrics.get(task, {}).get(metric)) for run in group])
         rows.append(row)
@@ -96,9 +115,33 @@ def runs_table(runs: Sequence[Run]) -> list[Row]:
     """
     return [
         {"method": run.label, "seed": run.seed}
+        | task_means(run)
         | {f"{task} {name}": number(value) for task, of in run.metrics.items() for name, value in of.items()}
         for run in runs
     ]
+
+
+def task_means(run: Run) -> dict[str, float]:
+    """Return the mean over tasks of every metric without a unit that at least two tasks have.
+
+    The tasks are those that were trained; a metric of another one is computed from theirs.
+
+    Example:
+        >>> history = History(epoch=[1], losses={"ctr": [0.2], "cvr": [0.1]}, weights={}, merit=[], validation={})
+        >>> metrics = {"ctr": {"auc": 0.75}, "cvr": {"auc": 0.5}, "ctcvr": {"auc": 0.9}}
+        >>> task_means(Run("EW", 0, metrics, {}, history))
+        {'mean auc': 0.625}
+    """
+    tasks = trained_tasks(run)
+    found = {
+        name: [number(run.metrics[task][name]) for task in tasks if name in run.metrics[task]] for name in UNITLESS
+    }
+    return {f"mean {name}": statistics.fmean(values) for name, values in found.items() if len(values) > 1}
+
+
+def trained_tasks(run: Run) -> list[str]:
+    """Return the tasks with metrics that were trained; all of them if nobody knows, as of a run that failed."""
+    return [task for task in run.metrics if task in run.history["losses"]] or list(run.metrics)
 
 
 def run_columns(runs: Sequence[Run], extra: Mapping[str, bool] | None = None) -> list[Column]:
@@ -114,7 +157,8 @@ def run_columns(runs: Sequence[Run], extra: Mapping[str, bool] | None = None) ->
         >>> [column.header for column in run_columns(runs, {"Delta_b": True})]
         ['depth abs_err ↓', 'Delta_b ↑']
     """
-    higher = {
+    higher = {name: True for run in runs for name in task_means(run)}
+    higher |= {
         f"{task} {name}": better for run in runs for task, of in run.better.items() for name, better in of.items()
     }
     return [Column(name, better, f"{name} sd") for name, better in (higher | dict(extra or {})).items()]

@@ -1,30 +1,65 @@
 """Which items make up which step: a function of the seed and the epoch, so that nothing of it needs to be saved."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, final, overload
 
 import torch
+from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from torchsims.workloads import Batched
 
-__all__ = ["load", "shards", "training_batches"]
+__all__ = ["Batches", "count_batches", "load", "mix", "shards", "training_batches"]
 
 
-def training_batches(items: int, batch: int, seed: int, epoch: int) -> list[list[int]]:
+@final
+class Batches(Sequence[list[int]]):
+    """The items of some steps, listed when a step asks for them: 84 million are 336 MB so, and 3 GB as lists.
+
+    Args:
+        rows: the items of every step, `step x batch`.
+    """
+
+    def __init__(self, rows: Tensor) -> None:
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, index: int) -> list[int]: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "Batches": ...
+
+    def __getitem__(self, index: int | slice) -> "list[int] | Batches":
+        if isinstance(index, slice):
+            return Batches(self._rows[index])
+        items: list[int] = self._rows[index].tolist()
+        return items
+
+
+def training_batches(items: int, batch: int, seed: int, epoch: int) -> Batches:
     """Return the items of every step of an epoch, in a new order every epoch; what does not fill a batch is left out.
 
     Example:
-        >>> training_batches(5, 2, seed=0, epoch=0)
+        >>> list(training_batches(5, 2, seed=0, epoch=0))
         [[3, 1], [2, 4]]
-        >>> training_batches(5, 2, seed=0, epoch=1)
+        >>> list(training_batches(5, 2, seed=0, epoch=1))
         [[1, 4], [0, 2]]
     """
+    steps = count_batches(items, batch)
+    generator = torch.Generator().manual_seed(mix(seed, epoch))
+    whole = torch.int32 if items <= torch.iinfo(torch.int32).max else torch.int64  # the order is the same in both
+    order = torch.randperm(items, generator=generator, dtype=whole)
+    return Batches(order[: steps * batch].view(steps, batch))
+
+
+def count_batches(items: int, batch: int) -> int:
+    """Return how many steps an epoch has; at least one."""
     if items < batch:
         raise ValueError(f"Parameter `batch` should be at most the number of items, {items}. Found `batch = {batch}`.")
-    generator = torch.Generator().manual_seed(mix(seed, epoch))
-    order = torch.randperm(items, generator=generator).tolist()
-    return [order[start : start + batch] for start in range(0, items - batch + 1, batch)]
+    return items // batch
 
 
 def shards(items: list[int], rank: int, ranks: int, parts: int) -> list[list[int]]:
@@ -43,7 +78,7 @@ def shards(items: list[int], rank: int, ranks: int, parts: int) -> list[list[int
     return [own[part::parts] for part in range(parts)]
 
 
-def load(dataset: Dataset[Any], batches: list[list[int]], workers: int) -> Iterator[Any]:
+def load(dataset: Dataset[Any], batches: Iterable[list[int]], workers: int) -> Iterator[Any]:
     """Yield the batches, each item with a leading dimension, loaded by ``workers`` processes or by this one."""
     if isinstance(dataset, Batched) and not workers:
         yield from map(dataset.batch, batches)

@@ -30,7 +30,7 @@ def evaluate(
 ) -> Metrics:
     """Return the metrics over a whole data set, of which every rank looks at its part."""
     metrics = workload.metrics()
-    own = list(range(len(dataset)))[rank::ranks]  # type: ignore[arg-type]  # every data set here has a length
+    own = range(len(dataset))[rank::ranks]  # type: ignore[arg-type]  # every data set here has a length
     size = workload.at_once
     device = next(model.parameters()).device
     for metric in metrics.values():
@@ -38,7 +38,7 @@ def evaluate(
     model.eval()
     try:
         at_once = dataset.at_once if isinstance(dataset, Batched) else size
-        for batch in load(dataset, [own[i : i + at_once] for i in range(0, len(own), at_once)], workers):
+        for batch in load(dataset, (list(own[i : i + at_once]) for i in range(0, len(own), at_once)), workers):
             batch = to_device(batch)
             predictions = workload.predict(model, batch)
             for task, metric in metrics.items():

@@ -17,11 +17,12 @@ from torchsims.losses import TaskLosses
 from torchsims.methods import Method
 from torchsims.steppers import MeritReport, Report
 from torchsims.steppers._distributed import World
-from torchsims.training._batches import load, mix, shards, training_batches
+from torchsims.training._batches import count_batches, load, mix, shards, training_batches
 from torchsims.training._checkpoints import load_checkpoint, locked, save_checkpoint
 from torchsims.training._evaluation import Metrics, evaluate, pictures
 from torchsims.training._history import History
 from torchsims.training._precision import Precision
+from torchsims.training._rates import rate_factor
 from torchsims.training._settings import Settings
 from torchsims.training._signals import asked_to_stop
 from torchsims.training._trainable import frozen_sums, load_trainable_state, trainable_state
@@ -132,7 +133,7 @@ class _Run:
         self.data = self.workload.split("train")
         items = len(self.data)  # type: ignore[arg-type]  # every data set here has a length
         self.batches = partial(training_batches, items, settings.batch, settings.seed)
-        self.steps = len(self.batches(0))
+        self.steps = count_batches(items, settings.batch)
         self.shape = list(self.workload.image_shape(self.data[0]))
         self.fitted = self.workload.fitted()
         self.device = self.world.device
@@ -177,9 +178,9 @@ class _Run:
         """Take the steps of an epoch that are left, and yield the number of all steps after each."""
         self.workload.begin_epoch(epoch)
         items = self.batches(epoch)[self.batch :]
-        parts = [shards(i, self.world.rank, self.world.size, self.settings.micro_batches) for i in items]
-        loaded = load(self.data, [part for batch in parts for part in batch], self.workers)
-        for _ in items:
+        rank, ranks, parts = self.world.rank, self.world.size, self.settings.micro_batches
+        loaded = load(self.data, (part for batch in items for part in shards(batch, rank, ranks, parts)), self.workers)
+        for _ in range(len(items)):
             with self.clock("data"):
                 micro_batches = [self.to_device(next(loaded)) for _ in range(self.settings.micro_batches)]
             with self.clock("step"):
@@ -214,6 +215,8 @@ class _Run:
             for task in self.starved.see(report.weights, report.losses, report.challenger):
                 if self.world.first:
                     warnings.warn(self.starved.advice(task), StarvationWarning, stacklevel=2)
+                for watch in self.watches:
+                    watch.warn(self.starved.advice(task))
 
     def values(self, report: Report) -> dict[str, float]:
         factors, tasks = self.settings.rescale, self.workload.tasks
@@ -293,14 +296,3 @@ class _Run:
         begin = perf_counter()
         yield
         self.seconds[what] += perf_counter() - begin
-
-
-def rate_factor(step: int, steps: int, warmup: float) -> float:
-    """Return the share of the learning rate at a step: up linearly for the first ``warmup`` of all, then down to zero.
-
-    Example:
-        >>> [round(rate_factor(step, 10, 0.2), 3) for step in range(10)]
-        [0.5, 1.0, 1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125]
-    """
-    rise = round(warmup * steps)
-    return (step + 1) / rise if step < rise else (steps - step) / (steps - rise)

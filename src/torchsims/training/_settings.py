@@ -7,7 +7,7 @@ import torch
 
 from torchsims._specs import choose, over, split_spec
 from torchsims.methods import Method
-from torchsims.training._batches import shards, training_batches
+from torchsims.training._batches import count_batches, shards
 from torchsims.workloads import Workload, load_workload, preset
 
 __all__ = ["AUTOCASTS", "DTYPES", "Settings"]
@@ -100,9 +100,9 @@ class Settings:
 
     def check_batches(self, ranks: int = 1) -> None:
         """Refuse a batch that the data cannot fill, or that has no item for one of the ranks or micro-batches."""
-        batches = training_batches(self.workload().items("train"), self.batch, self.seed, 0)
+        count_batches(self.workload().items("train"), self.batch)
         for rank in range(ranks):
-            shards(batches[0], rank, ranks, self.micro_batches)
+            shards(list(range(self.batch)), rank, ranks, self.micro_batches)
 
     @classmethod
     def of(cls, name: str, **given: Any) -> "Settings":

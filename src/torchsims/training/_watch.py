@@ -19,6 +19,9 @@ class Watch:
     def epoch(self, step: int, values: Mapping[str, float]) -> None:
         """Look at the metrics of the validation split after an epoch."""
 
+    def warn(self, sentence: str) -> None:
+        """Hear of something that the user should know, once."""
+
     def close(self) -> None:
         """End, whether the run is finished or not."""
 

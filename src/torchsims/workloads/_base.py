@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
+from torchsims._specs import join_spec, parameters, split_spec
 from torchsims.losses import TaskLosses
 from torchsims.metrics import DenseMetric
 
@@ -50,6 +51,16 @@ class Workload(ABC):
     def check_model(self, text: str) -> None:
         """Raise if :meth:`model` would not know the name or refuse an option."""
         self.model(text)
+
+    def like(self, name: str, model: str) -> str:
+        """Return the text of another architecture, with the options of ``model`` that it has too, such as a width.
+
+        Where ``model`` has a form of its own of the other one, such as ``sam2stl`` for ``stl``, it is that one.
+        """
+        shared, options = split_spec(model)
+        name = f"{shared}{name}" if f"{shared}{name}" in self.architectures else name
+        known = parameters(self.architectures[name])
+        return join_spec(name, {key: value for key, value in options.items() if key in known})
 
     def check_sources(self, model: str) -> None:  # noqa: B027  # most read nothing
         """Raise if a file that the data, or this model, is read from is not there; nothing is read by default."""
