@@ -140,7 +140,13 @@ def task_means(run: Run) -> dict[str, float]:
 
 
 def trained_tasks(run: Run) -> list[str]:
-    """Return the tasks with metrics that were trained; all of them if nobody knows, as of a run that failed."""
+    """Return the tasks with metrics that were trained; all of them if nobody knows, as of a run that failed.
+
+    Example:
+        >>> history = History(epoch=[1], losses={"ctr": [0.2]}, weights={}, merit=[], validation={})
+        >>> trained_tasks(Run("EW", 0, {"ctr": {"auc": 0.75}, "ctcvr": {"auc": 0.9}}, {}, history))
+        ['ctr']
+    """
     return [task for task in run.metrics if task in run.history["losses"]] or list(run.metrics)
 
 
