@@ -83,16 +83,15 @@ STARVING = "sims:tau=0.05:ratio=5"
 
 
 @pytest.fixture
-def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Write the table, and return the text of its data."""
+def table(tmp_path: Path) -> Path:
     write_table(tmp_path / "t.csv")
-    monkeypatch.setattr(Settings, "changes", lambda settings: {})  # what a preset would be is another matter
-    return f"table:csv={tmp_path}/t.csv:targets=a+b+c+d+e+f"
+    return tmp_path / "t.csv"
 
 
 def call(monkeypatch: pytest.MonkeyPatch, name: str, *arguments: object) -> None:
     """Run a command in this process, in which a warning that nobody takes care of is an error."""
-    options = ["--model", "mlp:hidden=32:layers=1", "--epochs", 10, "--batch", 64, "--lr", 3e-3]
+    data = ["--data", "table", "--targets", "a,b,c,d,e,f"]
+    options = [*data, "--model", "mlp:hidden=32:layers=1", "--epochs", 10, "--batch", 64, "--lr", 3e-3]
     monkeypatch.setattr(sys, "argv", ["torchsims", name, *map(str, [*options, *arguments])])
     with pytest.raises(SystemExit) as end:
         cli.main()
@@ -108,9 +107,9 @@ def starved_note(folder: Path) -> str:
 
 
 def test_a_run_says_at_once_and_on_its_page_what_it_starved(
-    table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    call(monkeypatch, "train", "--data", table, "--method", STARVING, "--out", tmp_path / "run")
+    call(monkeypatch, "train", "--csv", table, "--method", STARVING, "--out", tmp_path / "run")
     lines = capsys.readouterr().err.splitlines()
     warned = [line for line in lines if " is starved: " in line]
     assert sorted(line.split("`")[1] for line in warned) == ["a", "b", "c"]
@@ -122,10 +121,10 @@ def test_a_run_says_at_once_and_on_its_page_what_it_starved(
 
 
 def test_a_comparison_names_who_starved_what_and_the_cure_works(
-    table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     methods, out = f"{STARVING},{STARVING}:augment=0.1", tmp_path / "out"
-    call(monkeypatch, "compare", "--data", table, "--methods", methods, "--jobs", 1, "--out", out)
+    call(monkeypatch, "compare", "--csv", table, "--methods", methods, "--jobs", 1, "--out", out)
     note, said = starved_note(out), capsys.readouterr().err
     assert "tau 0.05 gave almost no weight to " in note
     assert "(seed 0)" in note
@@ -136,8 +135,10 @@ def test_a_comparison_names_who_starved_what_and_the_cure_works(
     assert cured["mean r2"] > starved["mean r2"]
 
 
-def test_processes_of_their_own_say_so_too(table: str, tmp_path: Path) -> None:
-    base = Settings(table, STARVING, "mlp:hidden=32:layers=1", epochs=8, batch=64, lr=3e-3)
+def test_processes_of_their_own_say_so_too(table: Path, tmp_path: Path) -> None:
+    base = Settings(
+        "table", STARVING, "mlp:hidden=32:layers=1", tuple("abcdef"), str(table), epochs=8, batch=64, lr=3e-3
+    )
     said: list[str] = []
     run_grid([base, replace(base, seed=1)], tmp_path / "out", Grid(jobs=2), lambda rows: None, said.append)
     for seed in (0, 1):

@@ -37,7 +37,7 @@ def comparison(base: Settings, seeds: int, command: str) -> Comparison:
     def figures(found: Sequence[Run]) -> Mapping[str, Figure]:
         behind = shortfalls([run for run in found if run.label != baseline])
         values = {"delta_map": deltas(found, baseline), "worst_task": behind}
-        names = {"delta_map": r"$\Delta_b$", "worst_task": "worst task, share of its best cell that is lost"}
+        names = {"delta_map": r"$\Delta_b$", "worst_task": "worst task behind its best cell"}
         return {
             key: heat_maps(
                 {f"challenger x {ratio:g}": panel for ratio, panel in zip(RATIOS, _cells(each, labels), strict=True)},

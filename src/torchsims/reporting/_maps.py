@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 __all__ = ["heat_maps"]
 
+DARK = 0.45  # the brightness below which white can be read
+
 
 def heat_maps(
     panels: Mapping[str, NDArray[np.float64]],
@@ -45,7 +47,9 @@ def heat_maps(
         )
         for cell in product(*map(range, panel.shape)):
             text = format(panel[cell], form) if np.isfinite(panel[cell]) else "none"
-            axis.text(cell[1], cell[0], text, ha="center", va="center", color="black", fontsize=8)
+            red, green, blue, _ = image.cmap(image.norm(panel[cell]))
+            dark = 0.3 * red + 0.6 * green + 0.1 * blue < DARK
+            axis.text(cell[1], cell[0], text, ha="center", va="center", color="white" if dark else "black", fontsize=8)
         axis.set_xticks(range(len(across[1])), [f"{value:g}" for value in across[1]])
         axis.set_yticks(range(len(up[1])), [f"{value:g}" for value in up[1]])
         axis.set_xlabel(across[0])
