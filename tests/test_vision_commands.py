@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from small_folders import write_pascal, write_scenes, write_streets
-from small_sam2 import write_checkpoint
+from small_sam2 import write_video_checkpoint
 from torchsims import cli
 from torchsims.experiments import methods
 
@@ -35,7 +35,7 @@ def call(monkeypatch: pytest.MonkeyPatch) -> Call:
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write a folder a data set, by its name, and a checkpoint, ``sam2``."""
+    """Write a folder a data set, by its name, and a checkpoint as the published ones are, ``sam2``."""
     root = tmp_path_factory.mktemp("folders")
     for split in ("train", "val"):
         write_scenes(root / "nyuv2", split, size=3)
@@ -43,7 +43,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_pascal(root / "pascal")
     lists = root / "pascal" / "ImageSets" / "Context"
     shutil.copy(lists / "train.txt", lists / "val.txt")
-    write_checkpoint(root / "sam2")
+    write_video_checkpoint(root / "sam2")
     return root
 
 
