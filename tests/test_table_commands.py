@@ -1,9 +1,12 @@
 """Tables from the command line: every kind of target, a page, and bad input in one sentence."""
 
+import gzip
 import json
 import shlex
+from math import isnan, nan
 from pathlib import Path
 
+import numpy as np
 import pytest
 from sklearn.metrics import r2_score  # type: ignore[import-untyped]
 from typer.testing import CliRunner
@@ -29,7 +32,8 @@ def table(tmp_path: Path) -> Path:
 
 def run(*arguments: object) -> tuple[int, str]:
     result = CliRunner().invoke(app, list(map(str, arguments)))
-    return result.exit_code, " ".join(result.output.replace("\u2502", " ").split())
+    said = f"{result.output} {result.exception}"  # the first process of a program prints what a command raises
+    return result.exit_code, " ".join(said.replace("\u2502", " ").split())
 
 
 def test_a_comparison_of_targets_of_both_types(table: Path, tmp_path: Path) -> None:
@@ -60,13 +64,33 @@ def test_a_comparison_of_targets_of_both_types(table: Path, tmp_path: Path) -> N
     assert run("report", out, "--out", tmp_path / "page")[0] == 0
 
 
-def test_a_run_is_trained_stopped_and_gone_on_with(table: Path, tmp_path: Path) -> None:
+def test_a_finished_run_stays_as_it_is(table: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    given = ["--data", "table", "--csv", table, "--targets", "Price in $,sold", *USUAL, "--out", out]
-    code, text = run("train", *given)
+    given = ["--csv", table, "--targets", "Price in $,sold", "--types", "number,class", *USUAL, "--out", out]
+    code, text = run("train", *given)  # the name of the file says that it is a table
     assert code == 0, text
     assert "the preset `small` with changes" in (out / "report.html").read_text()
+    before = json.loads((out / "results.json").read_text())["rows"]
+    for again in (["--out", out], given):
+        code, text = run("train", "--resume", *again)
+        assert code == 0, text
+        assert json.loads((out / "results.json").read_text())["rows"] == before
+    code, text = run("train", "--resume", "--types", "class", "--out", out)
+    assert code == 2
+    assert "The run to go on with has `data = table:types=number+class`" in text
+
+
+def test_a_run_does_not_go_on_with_another_table_but_can_be_reported_without_one(table: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert run("train", "--csv", table, "--targets", "sold,grade", *USUAL, "--out", out)[0] == 0
+    before = (out / "results.json").read_bytes()
+    table.write_text(table.read_text().replace(",yes,3", ",no,3", 1))
     code, text = run("train", "--resume", "--out", out)
+    assert code == 1
+    assert "is not what it was when the run began" in text
+    assert (out / "results.json").read_bytes() == before
+    table.unlink()
+    code, text = run("report", out, "--out", tmp_path / "page")
     assert code == 0, text
 
 
@@ -148,6 +172,86 @@ def test_the_worst_task_is_measured_against_its_best_cell() -> None:
     assert found["y"] == pytest.approx([0.75, 0.5])
     swapped = starvation.shortfalls(runs[2:] + runs[:2])
     assert swapped == found
+    failed = starvation.shortfalls([of("z", 0, nan, nan), *runs])
+    assert isnan(failed.pop("z")[0])
+    assert failed == found
+
+
+@pytest.mark.parametrize(("place", "value"), [("Price in $", "inf"), ("Price in $", "many"), ("x", "-inf")])
+def test_a_bad_value_in_any_row_is_named_before_the_training(
+    place: str, value: str, table: Path, tmp_path: Path
+) -> None:
+    header, *lines = table.read_text().splitlines()
+    for row in split_rows(120)["test"][:1]:
+        fields = lines[row].split(",")
+        fields[header.split(",").index(place)] = value
+        lines[row] = ",".join(fields)
+    table.write_text("\n".join([header, *lines]) + "\n")
+    given = ["--csv", table, "--targets", "Price in $", "--types", "number", *USUAL]
+    code, text = run("train", *given, "--out", tmp_path / "out")
+    assert code == 2
+    assert f"`{place}` should " in text
+    assert not (tmp_path / "out").exists()
+
+
+def test_categories_are_known_again_whatever_they_look_like(tmp_path: Path) -> None:
+    path, rows = tmp_path / "t.csv", tmp_path / "rows.csv"
+    path.write_text("size,y\n" + "".join(f"{s},{v}\n" for s, v in [("1", 10), ("2", 90), ("3+", 50)] * 40))
+    settings = ["--csv", path, "--targets", "y", *USUAL, "--epochs", 20, "--lr", "1e-2"]
+    assert run("train", *settings, "--out", tmp_path / "run")[0] == 0
+    predictor = torchsims.load(tmp_path / "run")
+    rows.write_text("size\n1\n2\n")  # a file that could be numbers
+    few = predictor.predict(rows)["y"]
+    rows.write_text("size\n1\n2\n3+\n")
+    assert few.tolist() == pytest.approx(predictor.predict(rows)["y"].tolist()[:2], rel=1e-5)
+    assert few[1] - few[0] > 40
+    assert predictor.predict({"size": np.array([1.0, 2.0])})["y"] == pytest.approx(few)  # type: ignore[arg-type]
+    rows.write_text("size\n1\ninf\n")
+    assert run("predict", tmp_path / "run", rows, "--out", tmp_path / "a")[0] == 0  # a size of its own
+
+
+def test_infinite_features_and_files_of_one_name_are_refused(table: Path, tmp_path: Path) -> None:
+    given = ["--csv", table, "--targets", "sold,grade", "--types", "class", *USUAL]
+    assert run("train", *given, "--out", tmp_path / "run")[0] == 0
+    rows, twin = tmp_path / "rows.csv", tmp_path / "rows.csv.gz"
+    rows.write_text("x,Town,Price in $\ninf,a,1\n")
+    twin.write_bytes(gzip.compress(b"x,Town,Price in $\n1,a,1\n"))
+    code, text = run("predict", tmp_path / "run", rows, "--out", tmp_path / "a")
+    assert (code, "Feature `x` should be finite." in text) == (2, True), text
+    code, text = run("predict", tmp_path / "run", rows, twin, "--out", tmp_path / "a")
+    assert (code, "Files should have distinct names. Found more than one `rows`." in text) == (2, True), text
+    code, text = run("predict", tmp_path / "run", twin, "--out", tmp_path / "a")
+    assert code == 0, text
+    written = (tmp_path / "a" / "rows_predictions.csv").read_text().splitlines()
+    assert written[1].split(",")[2] in "0123"  # a class as the table has it
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("t.csv", b"a;b\n1;2\n", "should be separated by commas. Found ';'"),
+        ("t.csv", "a,b\nü,2\n".encode("latin-1"), "should be text in UTF-8."),
+        ("t.csv.gz", b"a,b\n1,2\n", "should be gzipped."),
+        ("t.csv.gz", gzip.compress(b"a,b\n" + b"1,2\n" * 9999, mtime=0)[:-20], "should be gzipped."),
+        ("t.csv", b"a,b\n" + b"x" * 200_000 + b",2\n", "cannot be read as a table: field larger than field limit"),
+        ("t.csv", b'a,b\n1,2\n"3\n4,5\n6,7\n', "Line 3 of"),
+    ],
+    ids=["semicolons", "latin", "plain", "truncated", "long", "open quote"],
+)
+def test_a_file_that_cannot_be_read_is_named(name: str, content: bytes, sentence: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    code, text = run("train", "--csv", tmp_path / name, "--targets", "a", "--out", tmp_path / "out")
+    assert code == 2
+    assert sentence in text
+    assert name in text.replace(" ", "")
+
+
+def test_a_target_may_have_an_equals_sign(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("x,A=b,c\n" + "".join(f"{i},{i % 5},{i % 3}\n" for i in range(60)))
+    given = ["--csv", path, "--targets", "A=b,c", "--types", "number", "--rescale", "A=b=10", *USUAL]
+    code, text = run("train", *given, "--out", tmp_path / "out")
+    assert code == 0, text
 
 
 def test_types_are_of_tables_alone(tmp_path: Path) -> None:

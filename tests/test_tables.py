@@ -238,7 +238,7 @@ def test_rows_without_a_label_do_not_change_what_is_learned() -> None:
         ({"types": "number+class"}, "one for each of 3 targets. Found `number.class`"),
         ({"tasks": ["weight", "weight"]}, "should be distinct"),
         ({"tasks": ["kind"], "types": "number"}, "Target `kind` should hold numbers. Found '[uvw]'"),
-        ({"tasks": ["codes"]}, "A target should not be called `codes`"),
+        ({"tasks": ["codes"]}, "A target should not be called `codes`, which"),
         ({"ignore": "twon"}, "There is no column `twon`. Did you mean `town`?"),
         ({"units": "metric"}, "There is no system of units `metric`. The names are native, standard."),
         ({"missing": "zeros"}, "There is no treatment of missing labels `zeros`. Did you mean `zero`?"),

@@ -96,7 +96,7 @@ def scales(texts: list[str]) -> dict[str, float]:
     """
     factors: dict[str, float] = {}
     for item in (item for text in texts for item in text.split(",") if item.strip()):
-        task, equals, number = (part.strip() for part in item.partition("="))
+        task, equals, number = (part.strip() for part in item.rpartition("="))
         try:
             factors[task] = float(number)
         except ValueError:

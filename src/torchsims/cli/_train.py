@@ -66,6 +66,9 @@ Jobs = Annotated[int, typer.Option(min=0, help="Runs at a time; 0 for as many as
 Threads = Annotated[int, typer.Option(min=1, help="Threads of each run; the number decides how sums are rounded.")]
 
 
+TABLES = (".csv", ".csv.gz", ".parquet", ".pq")
+"""How the files end that no `--data` needs to be named for."""
+
 SHARED = (
     "data",
     "model",
@@ -90,16 +93,19 @@ SHARED = (
 
 def run_settings(given: dict[str, Any], stored: "Settings | None" = None) -> "Settings":
     """Return the settings of a run: a preset, then what the command line says; or those of the run that goes on."""
+    from torchsims._specs import join_spec, split_spec
     from torchsims.training import Settings
 
     chosen = {name: value for name, value in given.items() if value not in (None, [])}
     for name, turn in (("tasks", names), ("rescale", scales), ("root", str)):
         if name in chosen:
             chosen[name] = turn(chosen[name])
-    if types := chosen.pop("types", None):
-        data = chosen.get("data") or (stored.data if stored else Settings.data)
-        chosen["data"] = f"{data}:types={'+'.join(names(types))}"
+    if stored is None and "data" not in chosen and str(chosen.get("root", "")).endswith(TABLES):
+        chosen["data"] = "table"
     with bad_input():
+        if types := chosen.pop("types", None):
+            name, options = split_spec(chosen.get("data") or (stored.data if stored else Settings.data))
+            chosen["data"] = join_spec(name, options | {"types": "+".join(names(types))})
         before = {} if stored is None else stored.plain()
         values = before | ({} if stored is None else {"tasks": stored.tasks}) | chosen
         settings = Settings.of(values.pop("preset", "default"), **values)

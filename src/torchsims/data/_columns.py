@@ -87,6 +87,8 @@ class Features:
         numbers: list[NDArray[Any]] = []
         for name, (mean, sd, some) in self.numbers.items():
             column = as_numbers(name, table[name])
+            if np.isinf(column).any():
+                raise ValueError(f"Feature `{name}` should be finite. Found an infinite value.")
             missing = np.isnan(column)
             numbers += [np.where(missing, 0.0, (column - mean) / sd)] + ([missing] if some else [])
         codes = [codes_of(table[name], known) for name, known in self.categories.items()]
@@ -126,10 +128,17 @@ def codes_of(column: NDArray[Any], known: NDArray[Any]) -> NDArray[np.int64]:
     if not len(known) or missing.all():
         return codes
     values = column[~missing]
-    values = values.astype(str) if known.dtype.kind == "U" else values.astype(known.dtype)
+    values = _as_texts(values) if known.dtype.kind == "U" else values.astype(known.dtype)
     place = np.searchsorted(known, values).clip(max=len(known) - 1)
     codes[~missing] = np.where(known[place] == values, place + 1, 0)
     return codes
+
+
+def _as_texts(values: NDArray[Any]) -> NDArray[Any]:
+    """Return values as they are written: a category that was read as a number has no point."""
+    if values.dtype.kind == "f" and (values == np.round(values)).all():
+        return values.astype(np.int64).astype(str)
+    return values.astype(str)
 
 
 def as_numbers(name: str, column: NDArray[Any], what: str = "Feature") -> Floats:

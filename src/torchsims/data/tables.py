@@ -17,7 +17,7 @@ Example:
     [(3, 1), (3, 1)]
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +33,13 @@ __all__ = ["Features", "Target", "is_missing", "read_table", "split_rows"]
 PARQUET = (".parquet", ".pq")
 
 
-def read_table(path: str | Path) -> dict[str, NDArray[Any]]:
+def read_table(path: str | Path, text: Collection[str] = ()) -> dict[str, NDArray[Any]]:
     """Return the columns of a file by name: float64, or text as objects; NaN and ``None`` where missing.
 
     Args:
         path: a CSV file with a line of names, plain or gzipped, or a Parquet file, which needs the extra ``[tables]``.
             In a CSV file an empty field, ``NA``, ``N/A``, ``NaN`` and ``null`` are missing.
+        text: the names of columns that are text, whatever they look like.
 
     Example:
         >>> read_table("nowhere.csv")
@@ -46,7 +47,7 @@ def read_table(path: str | Path) -> dict[str, NDArray[Any]]:
         FileNotFoundError: There is no file `nowhere.csv`.
     """
     path = Path(path)
-    return _read_parquet(path) if path.suffix in PARQUET else read_csv(path)
+    return _read_parquet(path) if path.suffix in PARQUET else read_csv(path, text)
 
 
 def split_rows(rows: int, seed: int = 0, val: float = 0.1, test: float = 0.1) -> Mapping[str, NDArray[np.int64]]:

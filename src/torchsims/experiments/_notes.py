@@ -7,6 +7,8 @@ from torchsims.reporting import Run, task_means, trained_tasks
 
 __all__ = ["mean_notes", "starved_notes", "zero_notes"]
 
+NEAR_ZERO = 0.05  # of an R2 that others are divided by
+
 
 def mean_notes(runs: Sequence[Run]) -> list[str]:
     """Return a sentence on which tasks a mean is over, where that is not all of them."""
@@ -37,11 +39,15 @@ def starved_notes(runs: Sequence[Run]) -> list[str]:
 
 
 def zero_notes(runs: Sequence[Run], baseline: str) -> list[str]:
-    """Return a sentence for every metric of the baseline that nothing can be relative to."""
+    """Return a sentence for every metric of the baseline that nothing, or nothing of interest, can be relative to."""
     mean = mean_metrics([run for run in runs if run.label == baseline])
     return [
         f"There is no Delta_b: {task} {metric} of {baseline} is zero."
         for task, values in mean.items()
         for metric, value in values.items()
         if value == 0
+    ] + [
+        f"Delta_b says little: {task} r2 of {baseline} is {values['r2']:.2g}, and everything is relative to it."
+        for task, values in mean.items()
+        if 0 < abs(values.get("r2", 1.0)) < NEAR_ZERO
     ]

@@ -166,7 +166,7 @@ def read_run_with_settings(folder: Path) -> tuple[Run, Settings] | None:
         return None
     try:
         results = json.loads(path.read_text())
-        settings, history = Settings.from_plain(results["settings"]), results["history"]
+        settings, history = Settings.recorded(results["settings"]), results["history"]
         metrics = {t: {k: nan if v is None else v for k, v in m.items()} for t, m in history["metrics"].items()}
         samples = None
         if (folder / SAMPLES).exists():

@@ -2,8 +2,9 @@
 
     torchsims reproduce aliccp --root ROOT --seeds 3 --out runs/aliccp
 
-Without a folder of the data it trains on a made-up log with the same fields and the same imbalance, 100 000 impressions
-to train on and 50 000 to test on. The paper compares EW, FOOPS, STCH and SIMS; here are all methods of the main table.
+Without a folder of the data it trains on a made-up log with the same fields and the same imbalance: 100 000
+impressions, one in 20 of them to validate on, and 50 000 to test on. The paper compares EW, FOOPS, STCH and SIMS; here
+are all methods of the main table.
 """
 
 from collections.abc import Mapping

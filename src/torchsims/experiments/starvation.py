@@ -9,7 +9,7 @@ its best cell.
 
 from collections.abc import Mapping, Sequence
 from itertools import product
-from math import nan
+from math import isfinite, isnan, nan
 from statistics import fmean
 
 import numpy as np
@@ -61,7 +61,7 @@ def shortfalls(runs: Sequence[Run]) -> dict[str, list[float]]:
         \max_i \frac{|b_i - v_i|}{|b_i|}
 
     - :math:`v_i`: the first metric of task i, of a run;
-    - :math:`b_i`: its best mean over the seeds of a label.
+    - :math:`b_i`: its best mean over the seeds of a label. A run without a number has none here.
 
     Args:
         runs: the runs.
@@ -71,10 +71,11 @@ def shortfalls(runs: Sequence[Run]) -> dict[str, list[float]]:
     for task, metrics in runs[0].metrics.items():
         name = next(iter(metrics))
         values = {label: [run.metrics[task][name] for run in runs if run.label == label] for label in labels}
-        best = (max if runs[0].better[task][name] else min)(fmean(each) for each in values.values())
+        means = [mean for each in values.values() if isfinite(mean := fmean(each))]
+        best = (max if runs[0].better[task][name] else min)(means, default=nan)
         for label, each in values.items():
             lost = [abs(best - value) / abs(best) if best else nan for value in each]
-            worst[label] = [max(pair) for pair in zip(worst[label], lost, strict=True)]
+            worst[label] = [a if isnan(a) or a > b else b for a, b in zip(worst[label], lost, strict=True)]
     return worst
 
 

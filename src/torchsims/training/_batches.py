@@ -14,7 +14,7 @@ __all__ = ["Batches", "count_batches", "load", "mix", "shards", "training_batche
 
 @final
 class Batches(Sequence[list[int]]):
-    """The items of some steps, listed when a step asks for them: 84 million are 336 MB so, and 3 GB as lists.
+    """The items of some steps, listed when a step asks for them: 84 million are 336 MB.
 
     Args:
         rows: the items of every step, `step x batch`.

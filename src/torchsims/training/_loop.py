@@ -283,6 +283,10 @@ class _Run:
                 save_checkpoint(self.folder, self.settings, state)
 
     def load(self, state: Mapping[str, Any]) -> None:
+        if state.get("fitted", self.fitted) != self.fitted:
+            raise ValueError(
+                f"The table `{self.settings.root}` is not what it was when the run began. Start a new one."
+            )
         self.epoch, self.batch = state["epoch"], state["batch"]
         load_trainable_state(self.model, state["model"], state.get("frozen", []))
         self.precision.scaler.load_state_dict(state.get("scaler", {}))

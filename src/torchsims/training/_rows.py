@@ -1,5 +1,6 @@
 from collections.abc import Mapping
 from os import PathLike
+from pathlib import Path
 from typing import Any, final
 
 import numpy as np
@@ -8,11 +9,10 @@ from numpy.typing import NDArray
 from torch import nn
 
 from torchsims.data.tables import read_table
+from torchsims.workloads._tabular import AT_ONCE
 from torchsims.workloads.table import TableWorkload
 
 __all__ = ["TablePredictor"]
-
-AT_ONCE = 4096  # rows of a forward pass
 
 Columns = Mapping[str, NDArray[Any]]
 
@@ -65,9 +65,13 @@ class TablePredictor:
         outputs = {task: out for task, out in self._outputs(table).items() if targets[task].kind == "class"}
         return {task: targets[task].probabilities(out) for task, out in outputs.items()}
 
+    def read(self, path: str | PathLike[str]) -> dict[str, NDArray[Any]]:
+        """Return the columns of a CSV or Parquet file, with categories as text, whatever they look like."""
+        return read_table(Path(path), self._workload.categories)
+
     @torch.no_grad()
     def _outputs(self, table: str | PathLike[str] | Columns) -> dict[str, NDArray[Any]]:
-        columns = table if isinstance(table, Mapping) else read_table(table)  # type: ignore[arg-type]
+        columns = table if isinstance(table, Mapping) else self.read(table)
         like = next(self._model.parameters())
         batch = self._workload.encode(columns)
         numbers, codes = batch["numbers"].to(like), batch["codes"].to(like.device)

@@ -157,6 +157,16 @@ class Settings:
         return asdict(self) | {"tasks": list(self.tasks), "rescale": dict(self.rescale)}
 
     @classmethod
+    def recorded(cls, values: Mapping[str, Any]) -> "Settings":
+        """Return the settings of a run that is over, as :meth:`plain` wrote them: its data may be gone."""
+        usual, settings = Settings().plain(), object.__new__(cls)
+        for name in cls.__dataclass_fields__:
+            object.__setattr__(settings, name, values.get(name, usual[name]))
+        object.__setattr__(settings, "tasks", tuple(settings.tasks))
+        Method(settings.method)
+        return settings
+
+    @classmethod
     def from_plain(cls, values: Mapping[str, Any]) -> "Settings":
         """Return the settings that :meth:`plain` wrote down, whatever else was written beside them."""
         own = {name: values[name] for name in cls.__dataclass_fields__ if name in values}

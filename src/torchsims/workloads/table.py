@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, final
+from zlib import crc32
 
 import numpy as np
 import torch
@@ -65,8 +66,8 @@ class TableWorkload(TabularWorkload):
             raise ValueError("Option --targets should name columns, separated by commas. Found none.")
         if len(set(tasks)) < len(tasks):
             raise ValueError(f"Targets should be distinct. Found {', '.join(tasks)}.")
-        if taken := {"numbers", "codes"} & set(tasks):
-            raise ValueError(f"A target should not be called `{taken.pop()}`, as the features of a batch are.")
+        if taken := sorted({"numbers", "codes", "mean"} & set(tasks)):
+            raise ValueError(f"A target should not be called `{taken[0]}`, which stands for something else here.")
         choose("system of units", units, UNITS)
         choose("treatment of missing labels", missing, MISSING)
         self._units, self._missing = units, missing
@@ -91,6 +92,11 @@ class TableWorkload(TabularWorkload):
         return _batch(self._features, table)
 
     @property
+    def categories(self) -> tuple[str, ...]:
+        """The columns that are text."""
+        return tuple(self._features.categories)
+
+    @property
     def targets(self) -> Mapping[str, Target]:
         """What is predicted, by task."""
         return self._targets
@@ -105,6 +111,7 @@ class TableWorkload(TabularWorkload):
         return {
             "features": self._features.plain(),
             "targets": [target.plain() for target in self._targets.values()],
+            "checksum": self._rows.checksum(),
         }
 
     def losses(self, predictions: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> TaskLosses:
@@ -127,19 +134,23 @@ class TableWorkload(TabularWorkload):
 class _Rows:
     """A table that was read and looked at once, for all workloads that differ in their losses only."""
 
-    table: Mapping[str, NDArray[Any]]
-    places: Mapping[str, NDArray[np.int64]]
     features: Features
     targets: Sequence[Target]
+    columns: Mapping[str, Tensor]
+    places: Mapping[str, NDArray[np.int64]]
     kept: dict[str, InMemory] = field(default_factory=dict)
 
     def split(self, name: str) -> InMemory:
         if name not in self.kept:
-            part = {column: values[self.places[name]] for column, values in self.table.items()}
-            columns = _batch(self.features, part)
-            columns |= {target.name: _as_tensor(target.encode(part[target.name])) for target in self.targets}
-            self.kept[name] = InMemory(columns, AT_ONCE)
+            rows = torch.from_numpy(self.places[name])
+            self.kept[name] = InMemory({key: column[rows] for key, column in self.columns.items()}, AT_ONCE)
         return self.kept[name]
+
+    def checksum(self) -> int:
+        total = 0
+        for column in self.columns.values():
+            total = crc32(column.numpy().tobytes(), total)
+        return total
 
 
 @lru_cache(maxsize=2)  # settings are checked before a run, and every run of a comparison takes the same table
@@ -157,7 +168,10 @@ def _fit(known: "_File", tasks: tuple[str, ...], types: str, ignore: str, split_
         Target.fit(task, train[task], kind)  # type: ignore[arg-type]  # it says which there are
         for task, kind in zip(tasks, kinds, strict=True)
     ]
-    return _Rows(table, places, Features.fit(train, features), targets)
+    fitted = Features.fit(train, features)
+    columns = _batch(fitted, table)  # of all rows: what is wrong with any of them is said before the training
+    columns |= {target.name: _as_tensor(target.encode(table[target.name])) for target in targets}
+    return _Rows(fitted, targets, columns, places)
 
 
 @dataclass(frozen=True)
