@@ -314,4 +314,4 @@ def test_one_temperature_for_three_methods() -> None:
     methods = [run.method for run in runs if run.method.startswith(("sims", "foops", "stch"))]
     assert len(methods) == 4
     assert all("tau=5" in method or "mu=5" in method for method in methods)
-    assert comparison(Settings.of("paper", data="nyuv2"), 1, "again").baseline == "SAM2, EW"
+    assert comparison(Settings.of("paper", data="nyuv2"), 1, "again").baseline == "EW"

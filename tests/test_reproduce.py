@@ -13,7 +13,16 @@ import torchsims
 from torchsims import cli
 
 NAMES = ["trajectories", "variance", "prox", "rules", "phase"]
-TABLES = ["methods", "transforms", "normalization", "tau", "lambda", "rescale"]  # on a workload: test_commands
+TABLES = [
+    "methods",
+    "transforms",
+    "normalization",
+    "tau",
+    "lambda",
+    "rescale",
+    "starvation",
+    "aliccp",
+]  # on a workload: test_commands
 
 
 def _call(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:

@@ -159,7 +159,7 @@ def report_of(comparison: Comparison, runs: Sequence[Run], failures: Sequence[st
         settings=_common(comparison.runs),
         rows=[_with_passes(row, passes) for row in table(runs, {"Delta_b": relative} if relative else {})],
         details={"Runs": runs_table(runs), **{name: rows for _, tables in preset for name, rows in tables.items()}},
-        figures={**first, **comparison.figures(runs), **figures},
+        figures={**comparison.figures(runs), **first, **figures},
         captions=captions,
         columns=columns,
         notes=[
