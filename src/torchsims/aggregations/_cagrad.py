@@ -20,8 +20,8 @@ class CAGrad(WeightedAggregation):
       and TorchJD do not, and neither does the default here; with optimizers such as Adam it makes no difference.
 
     By TorchJD. Its solver takes gradients below a squared norm of ``norm_eps`` for zero, at once or in the direction;
-    here only the second counts, relative to all gradients, because the first depends on units. Its default, 1e-4, stops
-    training where losses in native units make some gradients 1e4 times as large as others; the one here does not.
+    here only the second counts, relative to all gradients, because the first depends on units. Where losses in native
+    units make some gradients 1e4 times as large as others, training stands still; a smaller ``norm_eps`` lets it move.
 
     Args:
         c: the radius :math:`c \ge 0`.
@@ -35,7 +35,7 @@ class CAGrad(WeightedAggregation):
         tensor([0.7500, 0.7500])
     """
 
-    def __init__(self, c: float = 0.5, *, rescale: bool = False, norm_eps: float = 1e-8) -> None:
+    def __init__(self, c: float = 0.5, *, rescale: bool = False, norm_eps: float = 1e-4) -> None:
         super().__init__()
         for name, value in (("c", c), ("norm_eps", norm_eps)):
             if not value >= 0:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 __all__ = ["cagrad", "fairgrad", "mgda", "nash_mtl", "pcgrad"]
 
-_NORM_EPS = 1e-4  # of TorchJD's CAGrad: what counts as zero, relative to all gradients
+_NORM_EPS = 1e-4  # of `aggregations.CAGrad`: what counts as zero, relative to all gradients
 
 
 def mgda(gradients: Tensor) -> Tensor:
