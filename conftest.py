@@ -1,5 +1,27 @@
-"""One thread a test process: the models are small, and processes that share two cores wait for each other's threads."""
+"""What all tests share.
+
+One thread a test process: the models are small, and processes that share two cores wait for each other's threads.
+"""
 
 import os
+import sys
+from collections.abc import Callable
+
+import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported, here and in the processes that tests start
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """Run the command line in this process; return its exit code."""
+    from torchsims import cli
+
+    def run(*arguments: object) -> int:
+        monkeypatch.setattr(sys, "argv", ["torchsims", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        assert isinstance(end.value.code, int)
+        return end.value.code
+
+    return run

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from commands import Call
 from small_folders import write_pascal, write_scenes
 from test_real_data_runs import SPOILED
-from test_vision_commands import Call, call  # noqa: F401  # `call` is a fixture
 from torchsims.training import Settings
 from torchsims.training._batches import training_batches
 from torchsims.training._loop import _Run
@@ -46,7 +46,7 @@ def assert_named_saved_and_going_on(
     path: Path,
     sentence: str,
     arguments: list[str],
-    call: Call,  # noqa: F811
+    call: Call,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -69,7 +69,7 @@ def assert_named_saved_and_going_on(
 def test_arrays(
     what: str,
     after_one_step: Callable[[Callable[[], object]], None],
-    call: Call,  # noqa: F811
+    call: Call,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -94,7 +94,7 @@ def test_pictures(
     folder: str,
     suffix: str,
     after_one_step: Callable[[Callable[[], object]], None],
-    call: Call,  # noqa: F811
+    call: Call,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -112,7 +112,7 @@ def test_pictures(
 def test_an_empty_split_is_refused_before_anything_is_done(
     name: str,
     split: str,
-    call: Call,  # noqa: F811
+    call: Call,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -1,35 +1,22 @@
 """`torchsims reproduce aliccp`: the table of click logs, with every model, and without a download."""
 
 import json
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from torchsims import cli
+from commands import Call
 from torchsims.data.aliccp import generate_clicks, write_raw
 from torchsims.experiments import aliccp
 from torchsims.training import Settings
 
-Call = Callable[..., int]
 QUICK = ["--preset", "small", "--epochs", "1", "--batch", "200", "--jobs", "1"]
 
 
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch) -> Call:
-    """Run the command line in this process, with three methods; return its exit code."""
+@pytest.fixture(autouse=True)
+def three_methods(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aliccp, "METHODS", ("ew", "stl", "sims"))
-
-    def run(*arguments: object) -> int:
-        monkeypatch.setattr(sys, "argv", ["torchsims", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        assert isinstance(end.value.code, int)
-        return end.value.code
-
-    return run
 
 
 def results(folder: Path) -> dict[str, Any]:

@@ -8,35 +8,19 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from torchsims import cli
+from commands import Call
 from torchsims.methods import Method, names
 from torchsims.training._checkpoints import locked
 from training_cases import DATA, assert_same_tensors, checkpoint
 
-Call = Callable[..., int]
 QUICK = ["--data", DATA, "--model", "hps:width=8", "--epochs", "2", "--batch", "4"]
 FILES = {"results.json", "table.md", "report.html", "training.png", "validation.png", "weights.png", "predictions.png"}
-
-
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch) -> Call:
-    """Run the command line in this process; return its exit code."""
-
-    def run(*arguments: object) -> int:
-        monkeypatch.setattr(sys, "argv", ["torchsims", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        assert isinstance(end.value.code, int)
-        return end.value.code
-
-    return run
 
 
 def results(folder: Path) -> dict[str, Any]:

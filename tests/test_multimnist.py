@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,8 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
+from commands import Call
 from shared_data import shared
-from torchsims import cli
 from torchsims.data import MultiMNIST
 from torchsims.models import LeNet, SeparateLeNets
 from torchsims.training import Settings, train
@@ -226,23 +225,6 @@ def test_losses_of_either_network_are_means_of_cross_entropy(name: str, kind: ty
 
 
 # Runs.
-
-
-Call = Callable[..., int]
-
-
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch) -> Call:
-    """Run the command line in this process; return its exit code."""
-
-    def run(*arguments: object) -> int:
-        monkeypatch.setattr(sys, "argv", ["torchsims", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        assert isinstance(end.value.code, int)
-        return end.value.code
-
-    return run
 
 
 def test_runs_leave_pages_and_a_rescaled_one_the_same_tensors(root: Path, call: Call, tmp_path: Path) -> None:

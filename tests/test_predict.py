@@ -1,9 +1,7 @@
 """`torchsims.load` and `torchsims predict`: a run that was trained looks at images that it has never seen."""
 
 import shutil
-import sys
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,25 +10,9 @@ import torch
 from PIL import Image
 
 import torchsims
+from commands import Call
 from small_folders import SHARED, photographs, write_scenes
-from torchsims import cli
 from torchsims.training import Settings, train
-
-Call = Callable[..., int]
-
-
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch) -> Call:
-    """Run the command line in this process; return its exit code."""
-
-    def run(*arguments: object) -> int:
-        monkeypatch.setattr(sys, "argv", ["torchsims", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        assert isinstance(end.value.code, int)
-        return end.value.code
-
-    return run
 
 
 def size_of(path: Path) -> tuple[int, int]:

@@ -3,34 +3,16 @@
 import html
 import json
 import shutil
-import sys
-from collections.abc import Callable
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from commands import Call
 from small_folders import write_pascal, write_scenes, write_streets
 from small_sam2 import write_video_checkpoint
-from torchsims import cli
 from torchsims.experiments import methods
-
-Call = Callable[..., int]
-
-
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch) -> Call:
-    """Run the command line in this process; return its exit code."""
-
-    def run(*arguments: object) -> int:
-        monkeypatch.setattr(sys, "argv", ["torchsims", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        assert isinstance(end.value.code, int)
-        return end.value.code
-
-    return run
 
 
 @pytest.fixture(scope="module")
