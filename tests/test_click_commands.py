@@ -1,12 +1,10 @@
 """`torchsims reproduce aliccp`: the table of click logs, with every model, and without a download."""
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from commands import Call
+from commands import Call, results
 from torchsims.data.aliccp import generate_clicks, write_raw
 from torchsims.experiments import aliccp
 from torchsims.training import Settings
@@ -17,11 +15,6 @@ QUICK = ["--preset", "small", "--epochs", "1", "--batch", "200", "--jobs", "1"]
 @pytest.fixture(autouse=True)
 def three_methods(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aliccp, "METHODS", ("ew", "stl", "sims"))
-
-
-def results(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "results.json").read_text())
-    return found
 
 
 @pytest.mark.parametrize(("model", "trained"), [("sharedbottom", []), ("esmm:bottom=16", ["ctr", "ctcvr"])])

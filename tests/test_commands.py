@@ -14,18 +14,13 @@ from typing import Any
 import pytest
 import torch
 
-from commands import Call
+from commands import Call, results
 from torchsims.methods import Method, names
 from torchsims.training._checkpoints import locked
 from training_cases import DATA, assert_same_tensors, checkpoint
 
 QUICK = ["--data", DATA, "--model", "hps:width=8", "--epochs", "2", "--batch", "4"]
 FILES = {"results.json", "table.md", "report.html", "training.png", "validation.png", "weights.png", "predictions.png"}
-
-
-def results(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "results.json").read_text())
-    return found
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:

@@ -1,15 +1,13 @@
 """The paper's tables as commands: every preset, on folders in the formats of the real data, with a Sam2 checkpoint."""
 
 import html
-import json
 import shutil
 from math import isfinite
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from commands import Call
+from commands import Call, results
 from small_folders import write_pascal, write_scenes, write_streets
 from small_sam2 import write_video_checkpoint
 from torchsims.experiments import methods
@@ -27,11 +25,6 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(lists / "train.txt", lists / "val.txt")
     write_video_checkpoint(root / "sam2")
     return root
-
-
-def results(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "results.json").read_text())
-    return found
 
 
 def quick(folders: Path, name: str) -> list[object]:

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from commands import Call, results
 from small_folders import write_scenes
 from small_sam2 import write_checkpoint
-from test_vision_commands import Call, call, results  # noqa: F401  # `call` is a fixture
 from torchsims.training import Settings
 
 
@@ -36,7 +36,7 @@ def five_steps(rooms: Path) -> list[str]:
 # Processes.
 
 
-def test_two_processes_are_one(rooms: Path, call: Call, tmp_path: Path) -> None:  # noqa: F811
+def test_two_processes_are_one(rooms: Path, call: Call, tmp_path: Path) -> None:
     arguments = ["compare", *five_steps(rooms), "--methods", "sims,stl", "--jobs", "1", "--out"]
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     command = [*torchrun, "-m", "torchsims", *arguments, str(tmp_path / "two")]
@@ -61,7 +61,7 @@ def test_two_processes_are_one(rooms: Path, call: Call, tmp_path: Path) -> None:
 # Precision.
 
 
-def test_autocast_is_near(rooms: Path, call: Call, tmp_path: Path) -> None:  # noqa: F811
+def test_autocast_is_near(rooms: Path, call: Call, tmp_path: Path) -> None:
     found = {}
     for precision in ("none", "bf16", "fp16"):
         out = tmp_path / precision
@@ -90,7 +90,7 @@ def test_evaluation_is_given_to_methods_that_have_it() -> None:
         Settings(evaluation="sequentiel")
 
 
-def test_both_evaluations_find_the_same(rooms: Path, call: Call, tmp_path: Path) -> None:  # noqa: F811
+def test_both_evaluations_find_the_same(rooms: Path, call: Call, tmp_path: Path) -> None:
     out, methods = tmp_path / "out", "sims,sims:evaluation=joint"
     arguments = ["--methods", methods, "--evaluation", "sequential", "--jobs", "1", "--out", out]
     assert call("compare", *five_steps(rooms), *arguments) == 0
