@@ -19,7 +19,8 @@ from torchsims.training._trainable import frozen_sums, load_trainable_state, tra
 
 def make(kind: type[Any] = SAM2STL) -> Any:
     torch.manual_seed(0)
-    return kind(CHANNELS, sam2_config("toy"), rank=4, dropout=0.0, size=SIZE, norms=True)
+    shared = SAM2MTL(CHANNELS, sam2_config("toy"), rank=4, dropout=0.0, size=SIZE, norms=True)
+    return shared if kind is SAM2MTL else kind(shared)
 
 
 def train(model: nn.Module, tasks: list[str]) -> nn.Module:

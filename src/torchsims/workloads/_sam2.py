@@ -1,6 +1,7 @@
 """The paper's model by its name on the command line: ``sam2:encoder=tiny:rank=16:size=256``."""
 
 from collections.abc import Mapping
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -41,19 +42,10 @@ def sam2(
     return SAM2MTL(channels, _source(encoder), rank, scaling, dropout, size, checkpointing, norms)
 
 
-def sam2_stl(
-    channels: Mapping[str, int],
-    encoder: str = LARGE,
-    rank: int = 32,
-    scaling: float = 0.5,
-    dropout: float = 0.1,
-    size: int = 1024,
-    checkpointing: bool = False,
-    norms: bool = False,
-) -> SAM2STL:
-    """Return :class:`torchsims.models.SAM2STL`; arguments as in :func:`sam2`."""
-    check_sam2(encoder, rank, scaling, dropout, size)
-    return SAM2STL(channels, _source(encoder), rank, scaling, dropout, size, checkpointing, norms)
+@wraps(sam2)
+def sam2_stl(*arguments: Any, **options: Any) -> SAM2STL:
+    """Return :class:`torchsims.models.SAM2STL` of what :func:`sam2` returns."""
+    return SAM2STL(sam2(*arguments, **options))
 
 
 def _source(encoder: str) -> Any:
