@@ -13,6 +13,7 @@ from torchsims.reporting import (
     Run,
     colour_map,
     delta_bars,
+    heat_maps,
     metric_against,
     paired_change,
     predictions,
@@ -113,3 +114,12 @@ def test_a_parameter_with_zero_among_its_values_has_equal_distances(values: list
     assert [axis.get_xscale() for axis in figure.axes] == [scale] * 2
     assert [tick.get_text() for tick in figure.axes[1].get_xticklabels()] == [f"{value:g}" for value in values]
     assert _saved(figure)
+
+
+def test_equal_numbers_have_equal_colours_on_all_maps() -> None:
+    for limits in (None, (0.0, 10.0)):
+        figure = heat_maps(
+            {"a": np.zeros((2, 2)), "b": np.zeros((2, 2))}, ("x", [1, 2]), ("y", [1, 2]), "runs", limits=limits
+        )
+        norms = [axis.images[0].norm for axis in figure.axes[:2]]
+        assert all((norm.vmin, norm.vmax) == (limits or (-0.5, 0.5)) for norm in norms)

@@ -83,6 +83,7 @@ def run(settings: Settings, progress: Progress) -> Report:
         ("inner rate / outer rate", settings.ratios),
         (r"temperature $\tau$", settings.taus),
         f"runs of {len(runs)} that reach the front",
+        limits=(0, len(runs)),
         form=".0f",
     )
     return Report(

@@ -19,6 +19,7 @@ def heat_maps(
     name: str,
     *,
     low_is_good: bool = False,
+    limits: tuple[float, float] | None = None,
     form: str = ".2f",
 ) -> Figure:
     """Return one map a panel, all with the same colours, and the number in every cell.
@@ -29,6 +30,7 @@ def heat_maps(
         up: the same of the vertical axis.
         name: what the numbers are.
         low_is_good: whether green is low.
+        limits: what the ends of the colours stand for; the smallest and the largest number by default.
         form: how a number is written.
 
     Example:
@@ -36,11 +38,13 @@ def heat_maps(
         >>> [text.get_text() for text in figure.axes[0].texts]
         ['1.00', '0.00', '0.00', '1.00']
     """
-    size = (2.1 + 0.62 * len(across[1]) * len(panels), 1.6 + 0.42 * len(up[1]))
+    size = (2.1 + max(2.0, 0.62 * len(across[1])) * len(panels), 1.6 + 0.42 * len(up[1]))
     figure = Figure(figsize=size, layout="constrained")
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     known = np.concatenate([panel[np.isfinite(panel)] for panel in panels.values()])
-    low, high = (known.min(), known.max()) if known.size else (0.0, 1.0)
+    low, high = limits or ((known.min(), known.max()) if known.size else (0.0, 1.0))
+    if low == high:  # no colour is better than another
+        low, high = low - 0.5, high + 0.5
     for axis, (title, panel) in zip(axes, panels.items(), strict=True):
         image = axis.imshow(
             panel, cmap="RdYlGn_r" if low_is_good else "RdYlGn", vmin=low, vmax=high, origin="lower", aspect="auto"
