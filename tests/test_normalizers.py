@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from scalarization_cases import STEPS_PER_EPOCH, assert_same_state, history, state
+from helpers.scalarization_cases import STEPS_PER_EPOCH, assert_same_state, history, state
 from torchsims import normalizers
 from torchsims.normalizers import EMA, EpochWise, Fixed, Normalizer
 

@@ -1,0 +1,453 @@
+"""`torchsims methods | train | compare | report` and the tables that train: what they leave, and what they refuse."""
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from helpers.commands import Call, results
+from helpers.training_cases import DATA, assert_same_tensors, checkpoint
+from torchsims.methods import Method, names
+from torchsims.training._checkpoints import locked
+
+QUICK = ["--data", DATA, "--model", "hps:width=8", "--epochs", "2", "--batch", "4"]
+FILES = {"results.json", "table.md", "report.html", "training.png", "validation.png", "weights.png", "predictions.png"}
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+# methods
+
+
+def test_the_list_has_every_method(call: Call, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("methods") == 0
+    lines = capsys.readouterr().out.splitlines()
+    for name in names():
+        (line,) = [line for line in lines if line.startswith(f"| {name} |")]
+        assert Method(name).family in line
+        assert Method(name).passes in line
+
+
+# train
+
+
+def test_train_leaves_everything(call: Call, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("train", *QUICK, "--method", "sims", "--out", tmp_path / "run", "--profile") == 0
+    output = capsys.readouterr()
+    assert "SIMS: 100 %" in output.err
+    assert "| data |" in output.out
+    assert FILES | {"checkpoint.pt", "samples.npz", "tensorboard"} == {p.name for p in (tmp_path / "run").iterdir()}
+    found = results(tmp_path / "run")
+    assert {"settings", "versions", "seconds", "rows"} <= set(found)
+    (row,) = found["rows"]
+    assert row["method"] == "SIMS"
+    assert {"seg miou", "depth abs_err", "normals median"} <= set(row)
+    assert not any("second" in name or "path" in name or "/" in str(value) for name, value in row.items())
+    assert found["settings"]["method"] == "sims"
+
+
+def test_a_rescaled_run_has_the_same_rows_and_tensors(call: Call, tmp_path: Path) -> None:
+    for name, extra in (("plain", []), ("scaled", ["--rescale", "depth=128"])):
+        assert call("train", *QUICK, *extra, "--out", tmp_path / name) == 0
+    assert_same_tensors(checkpoint(tmp_path / "plain"), checkpoint(tmp_path / "scaled"))
+    plain, scaled = ({k: v for k, v in r.items() if k != "method"} for r in _rows(tmp_path, "plain", "scaled"))
+    assert plain == scaled
+
+
+def _rows(folder: Path, *runs: str) -> list[dict[str, Any]]:
+    return [row for run in runs for row in results(folder / run)["rows"]]
+
+
+def test_the_loader_is_no_bottleneck(call: Call, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # The usual images: a smaller step would not say anything about the share of the loader.
+    arguments = ["--data", "scenes:images=64", "--epochs", "1", "--method", "ew", "--out", tmp_path / "run"]
+    assert call("train", *arguments, "--profile") == 0
+    lines = [line.split("|") for line in capsys.readouterr().out.splitlines()]
+    seconds = {
+        parts[1].strip(): float(parts[2]) for parts in lines if len(parts) == 5 and parts[1].strip() in ("data", "step")
+    }
+    assert seconds["data"] < 0.1 * seconds["step"]
+
+
+def test_resume_takes_the_settings_from_the_checkpoint(call: Call, tmp_path: Path) -> None:
+    assert call("train", *QUICK, "--method", "gls", "--seed", "3", "--out", tmp_path / "run") == 0
+    before = checkpoint(tmp_path / "run"), results(tmp_path / "run")["rows"]
+    assert call("train", "--resume", "--out", tmp_path / "run") == 0
+    assert_same_tensors(before[0], checkpoint(tmp_path / "run"))
+    assert before[1] == results(tmp_path / "run")["rows"]
+
+
+def test_resume_without_a_checkpoint_starts(call: Call, tmp_path: Path) -> None:
+    assert call("train", *QUICK, "--method", "ew", "--resume", "--out", tmp_path / "run") == 0
+    assert results(tmp_path / "run")["rows"]
+
+
+def _start(*arguments: object) -> subprocess.Popen[str]:
+    """Start the command in a session of its own, as a terminal would."""
+    command = [sys.executable, "-m", "torchsims", *map(str, arguments)]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+
+
+def _wait_for(path: Path, seconds: float = 120) -> None:
+    end = time.monotonic() + seconds
+    while not path.exists():
+        assert time.monotonic() < end, f"{path} did not appear"
+        time.sleep(0.02)
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(call: Call, tmp_path: Path) -> None:
+    long = [*QUICK, "--method", "sims", "--epochs", "6", "--checkpoint-every", "1"]
+    process = _start("train", *long, "--out", tmp_path / "run")
+    _wait_for(tmp_path / "run" / "checkpoint.pt")
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert f"To go on: torchsims train --resume --out {tmp_path / 'run'}" in errors
+    assert "Traceback" not in errors
+    assert call("train", "--resume", "--out", tmp_path / "run") == 0
+    assert call("train", *long, "--out", tmp_path / "whole") == 0
+    assert_same_tensors(checkpoint(tmp_path / "run"), checkpoint(tmp_path / "whole"))
+    assert results(tmp_path / "run")["rows"] == results(tmp_path / "whole")["rows"]
+
+
+def test_torchrun_finds_what_one_process_finds(call: Call, tmp_path: Path) -> None:
+    arguments = ["train", *QUICK, "--dtype", "float64", "--method", "sims"]
+    torchrun = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+        "-m",
+        "torchsims",
+    ]
+    done = subprocess.run(
+        [*torchrun, *arguments, "--out", str(tmp_path / "two")], capture_output=True, text=True, timeout=200
+    )
+    assert done.returncode == 0, done.stderr
+    assert call(*arguments, "--out", tmp_path / "one") == 0
+    one, two = (results(tmp_path / name)["history"] for name in ("one", "two"))
+    for task, metrics in one["metrics"].items():
+        assert two["metrics"][task] == pytest.approx(metrics, rel=1e-6)
+    assert results(tmp_path / "two")["settings"]["processes"] == 2
+
+
+# compare and report
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("compared") / "out"
+    process = _start("compare", *QUICK, "--methods", "ew,sims:tau=1,stl", "--seeds", "2", "--jobs", "2", "--out", out)
+    output, errors = process.communicate(timeout=280)
+    assert process.returncode == 0, errors
+    assert "SIMS, tau 1 seed 1: done" in errors
+    assert f"Page: {out / 'report.html'}" in output
+    return out
+
+
+def test_compare_leaves_everything(compared: Path) -> None:
+    assert FILES | {"delta.png", "runs"} == {path.name for path in compared.iterdir()}
+    found = results(compared)
+    assert [row["method"] for row in found["rows"]] == ["EW", "SIMS, tau 1", "STL, EW"]
+    assert all(row["seeds"] == 2 for row in found["rows"])
+    assert found["rows"][0]["Delta_b"] == pytest.approx(0, abs=1e-12)  # a mean relative to itself
+    assert "EW | 1 + 1 | 2 | 0.0" in (compared / "table.md").read_text()
+    runs = found["details"]["Runs"]
+    values = [row["depth abs_err"] for row in runs if row["method"] == "EW"]
+    assert found["rows"][0]["depth abs_err"] == pytest.approx(sum(values) / 2)
+
+
+def test_compare_finds_what_train_finds(compared: Path, call: Call, tmp_path: Path) -> None:
+    threads = torch.get_num_threads()
+    arguments = ["train", *QUICK, "--method", "sims:tau=1", "--seed", "1", "--out", tmp_path / "run", "--threads", "1"]
+    try:
+        assert call(*arguments) == 0
+    finally:
+        torch.set_num_threads(threads)
+    (row,) = results(tmp_path / "run")["rows"]
+    assert row in results(compared)["details"]["Runs"]
+
+
+def test_one_job_at_a_time_finds_the_same(compared: Path, call: Call, tmp_path: Path) -> None:
+    arguments = ["compare", *QUICK, "--methods", "ew,sims:tau=1,stl", "--seeds", "2", "--jobs", "1"]
+    assert call(*arguments, "--out", tmp_path / "out") == 0
+    assert results(tmp_path / "out")["rows"] == results(compared)["rows"]
+
+
+def test_a_killed_comparison_goes_on(compared: Path, call: Call, tmp_path: Path) -> None:
+    arguments = ["compare", *QUICK, "--methods", "ew,sims:tau=1,stl", "--seeds", "2", "--jobs", "2"]
+    process = _start(*arguments, "--out", tmp_path / "out")
+    _wait_for(tmp_path / "out" / "runs" / "hps_width=8_ew_seed=0" / "results.json")
+    process.kill()
+    process.communicate(timeout=120)
+    _wait_until_nobody_trains(tmp_path / "out" / "runs")
+    assert not (tmp_path / "out" / "results.json").exists()
+    assert call(*arguments, "--resume", "--out", tmp_path / "out") == 0
+    assert results(tmp_path / "out")["rows"] == results(compared)["rows"]
+
+
+def _wait_until_nobody_trains(runs: Path, seconds: float = 60) -> None:
+    """Wait for children without a parent: they notice that nobody listens."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            for folder in runs.iterdir():
+                with locked(folder):
+                    pass
+        except ValueError:
+            time.sleep(0.05)
+        else:
+            return
+    raise AssertionError("somebody still trains")
+
+
+@pytest.mark.parametrize("to_all", [True, False], ids=["a terminal", "kill -TERM"])
+def test_a_stopped_comparison_says_how_to_go_on(to_all: bool, call: Call, tmp_path: Path) -> None:
+    long = ["compare", *QUICK, "--epochs", "40", "--methods", "ew,gls", "--jobs", "2", "--baseline", "gls"]
+    process = _start(*long, "--out", tmp_path / "out")
+    for method in ("ew", "gls"):
+        _wait_for(tmp_path / "out" / "runs" / f"hps_width=8_{method}_seed=0" / "checkpoint.pt")
+    if to_all:
+        os.killpg(process.pid, signal.SIGINT)
+    else:
+        process.terminate()
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors
+    hint = errors.strip().splitlines()[-1].partition("To go on: torchsims ")[2]
+    assert "--baseline gls" in hint
+    assert call(*shlex.split(hint)) == 0
+    if to_all:  # once is enough
+        assert call(*long, "--out", tmp_path / "whole") == 0
+        assert results(tmp_path / "out")["rows"] == results(tmp_path / "whole")["rows"]
+
+
+def test_a_comparison_survives_the_death_of_a_run(tmp_path: Path) -> None:
+    long = ["compare", *QUICK, "--epochs", "60", "--methods", "ew,gls", "--jobs", "2"]
+    process = _start(*long, "--out", tmp_path / "out")
+    _wait_for(tmp_path / "out" / "runs" / "hps_width=8_gls_seed=0" / "checkpoint.pt")
+    children = subprocess.run(["pgrep", "-P", str(process.pid), "-f", "spawn_main"], capture_output=True, text=True)
+    os.kill(int(children.stdout.split()[0]), signal.SIGKILL)
+    _, errors = process.communicate(timeout=200)
+    assert process.returncode == 1
+    assert "its process ended with code -9" in errors
+    assert "Traceback" not in errors
+    assert sum(row["depth abs_err"] is None for row in results(tmp_path / "out")["rows"]) == 1
+
+
+def test_torchrun_compares_too(tmp_path: Path) -> None:
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command = [*torchrun, "-m", "torchsims", "compare", *QUICK, "--methods", "ew,sims", "--out", str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=250)
+    assert done.returncode == 0, done.stderr
+    assert [row["method"] for row in results(tmp_path / "out")["rows"]] == ["EW", "SIMS"]
+    assert done.stderr.count("SIMS seed 0: done") == 1
+
+
+def test_a_baseline_of_zero_leaves_a_table(compared: Path, call: Call, tmp_path: Path) -> None:
+    shutil.copytree(compared, tmp_path / "out")
+    for path in (tmp_path / "out" / "runs").glob("hps_width=8_ew_*/results.json"):
+        found = json.loads(path.read_text())
+        found["history"]["metrics"]["normals"]["within_11.25"] = 0.0
+        path.write_text(json.dumps(found))
+    assert call("report", tmp_path / "out", "--out", tmp_path / "page") == 0
+    assert "normals within_11.25 of EW is zero" in (tmp_path / "page" / "report.html").read_text()
+    assert all(row["Delta_b"] is None for row in results(tmp_path / "page")["rows"])
+
+
+def test_a_run_that_fails_does_not_stop_the_others(
+    call: Call, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # The square of the loss, times 1e30, does not fit into single precision.
+    methods = "ew,sims:transform=x^2"
+    arguments = ["compare", *QUICK, "--methods", methods, "--rescale", "depth=1e30", "--jobs", "1"]
+    assert call(*arguments, "--out", tmp_path / "out") == 1
+    assert "Failed: SIMS, transform x^2" in capsys.readouterr().err
+    found = results(tmp_path / "out")
+    first, second = found["rows"]
+    assert (first["method"], second["method"]) == ("EW, depth x 1e+30", "SIMS, transform x^2, depth x 1e+30")
+    assert second["depth abs_err"] is None  # it is not left out
+    assert "Failed" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_report_joins_finished_runs(compared: Path, call: Call, tmp_path: Path) -> None:
+    assert call("train", *QUICK, "--method", "gls", "--out", tmp_path / "gls") == 0
+    assert call("report", compared, tmp_path / "gls", "--out", tmp_path / "page") == 0
+    found = results(tmp_path / "page")
+    assert [row["method"] for row in found["rows"]] == ["EW", "SIMS, tau 1", "STL, EW", "GLS"]
+    before = {row["method"]: row for row in results(compared)["rows"]}
+    assert all(before.get(row["method"], row) == row for row in found["rows"])
+
+
+TABLES = {"transforms": 7, "normalization": 7, "tau": 7, "lambda": 6, "rescale": 16}
+
+
+@pytest.mark.parametrize("name", ["tau", "rescale"])
+def test_a_table_leaves_its_rows_and_its_figure(name: str, call: Call, tmp_path: Path) -> None:
+    quick = ["--data", DATA, "--model", "hps:width=8", "--epochs", "1", "--batch", "8", "--jobs", "1"]
+    assert call("reproduce", name, *quick, "--out", tmp_path / "out") == 0
+    assert len(results(tmp_path / "out")["rows"]) == TABLES[name]
+    assert (tmp_path / "out" / {"tau": "tau.png", "rescale": "rescaled.png"}[name]).exists()
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_table_names_methods_that_exist(name: str) -> None:
+    from importlib import import_module
+
+    from helpers.training_cases import small
+
+    module = import_module(f"torchsims.experiments.{name.replace('lambda', 'lambda_')}")
+    assert len({run.label for run in module.comparison(small(), 2, "again").runs}) == TABLES[name]
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["train", "--method", "simms"], "There is no method `simms`. Did you mean `sims`?"),
+        (["train", "--data", "scene"], "There is no data `scene`. Did you mean `scenes`?"),
+        (["train", "--tasks", "seg,dept"], "There is no task `dept`. Did you mean `depth`?"),
+        (["train", "--rescale", "dept=3"], "There is no task `dept`. Did you mean `depth`?"),
+        (["train", "--rescale", "depth"], "should look like task=number"),
+        (["train", "--root", "/nowhere"], "have no folder"),
+        (["train", "--preset", "smal"], "There is no preset `smal`. Did you mean `small`?"),
+        (["train", "--model", "hsp"], "There is no model `hsp`. Did you mean `hps`?"),
+        (["train", "--epochs", "0"], "Parameter `epochs` should be positive"),
+        (["compare", "--methods", "ew,glss"], "There is no method `glss`. Did you mean `gls`?"),
+        (["compare", "--methods", "ew,EW"], "should hold distinct methods"),
+        (["compare", "--methods", ""], "Parameter `methods` should not be empty"),
+        (["compare", "--baseline", "eww"], "There is no method `eww`. Did you mean `ew`?"),
+        (["compare", "--seeds", "0"], "Parameter `seeds` should be positive"),
+        (["reproduce", "tau", "--data", "sceens"], "There is no data `sceens`. Did you mean `scenes`?"),
+        (["methods", "famoo"], "There is no method `famoo`. Did you mean `famo`?"),
+        (["report", "/nowhere/at/all"], "There is no folder"),
+        (["train", "--batch", "999"], "Parameter `batch` should be at most the number of items, 256"),
+        (["compare", "--batch", "999"], "Parameter `batch` should be at most the number of items, 256"),
+        (["train", "--micro-batches", "9"], "an item for each of 1 ranks and 9 micro-batches"),
+        (["train", "--workers", "-1"], "--workers"),
+        (["train", "--threads", "-1"], "--threads"),
+        (["train", "--checkpoint-every", "-2"], "--checkpoint-every"),
+        (["compare", "--jobs", "-3"], "--jobs"),
+        (["compare", "--methods", "ew,gls", "--baseline", "uw"], "Parameter `baseline` should be one of ew, gls"),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    arguments: list[str], sentence: str, call: Call, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.chdir(tmp_path)
+    assert call(*arguments) == 2
+    errors = capsys.readouterr().err
+    assert sentence in errors
+    assert len(errors.strip().splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["train", "compare", "report"])
+def test_a_place_that_is_taken_or_closed_is_refused(
+    command: str, compared: Path, call: Call, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [command, compared] if command == "report" else [command, *QUICK]
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "diary.txt").write_text("dear diary")
+    (tmp_path / "file").write_text("a file")
+    before = snapshot(tmp_path)
+    for place, sentence in (
+        ("taken", "new or empty folder"),
+        ("file", "new or empty folder"),
+        ("file/inside", "can be written to"),
+    ):
+        assert call(*arguments, "--out", tmp_path / place) == 2
+        assert sentence in capsys.readouterr().err
+    assert snapshot(tmp_path) == before
+
+
+def test_a_run_goes_on_only_with_its_own_settings(
+    call: Call, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("train", *QUICK, "--method", "ew", "--out", tmp_path / "run") == 0
+    before = snapshot(tmp_path)
+    for change in (["--method", "sims"], ["--seed", "9"], ["--rescale", "depth=2"]):
+        assert call("train", "--resume", *change, "--out", tmp_path / "run") == 2
+        assert "The run to go on with has" in capsys.readouterr().err
+    assert call("train", *QUICK, "--out", tmp_path / "run") == 2
+    assert "new or empty folder" in capsys.readouterr().err
+    assert snapshot(tmp_path) == before
+
+
+def test_a_truncated_checkpoint_is_one_sentence(call: Call, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("train", *QUICK, "--method", "ew", "--out", tmp_path / "run") == 0
+    path = tmp_path / "run" / "checkpoint.pt"
+    path.write_bytes(path.read_bytes()[:5000])
+    before = snapshot(tmp_path)
+    capsys.readouterr()
+    assert call("train", "--resume", "--out", tmp_path / "run") == 2
+    errors = capsys.readouterr().err
+    assert "cannot be read" in errors
+    assert len(errors.strip().splitlines()) == 1
+    assert snapshot(tmp_path) == before
+
+
+@pytest.mark.parametrize("command", ["train", "compare"])
+def test_resume_overwrites_nothing_of_others(
+    command: str, compared: Path, call: Call, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    diary = tmp_path / "diary"
+    diary.mkdir()
+    (diary / "results.json").write_text("dear diary")
+    run = tmp_path / "run"
+    run.mkdir()
+    source = compared / "runs" / "hps_width=8_ew_seed=0"
+    for name in ("checkpoint.pt", "results.json", "samples.npz"):
+        shutil.copy(source / name, run / name)
+    before = snapshot(tmp_path)
+    assert call(command, *QUICK, "--resume", "--out", diary) == 2
+    assert "new or empty folder" in capsys.readouterr().err
+    if command == "compare":  # what one run left is none of its folders
+        assert call(command, *QUICK, "--resume", "--out", run) == 2
+    assert snapshot(tmp_path) == before
+
+
+@pytest.mark.parametrize("damage", ["{}", "x", '{"settings": {}, "history": {}}'])
+def test_a_damaged_run_is_one_sentence(
+    damage: str, compared: Path, call: Call, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(compared / "runs" / "hps_width=8_ew_seed=0", tmp_path / "run")
+    (tmp_path / "run" / "results.json").write_text(damage)
+    assert call("report", tmp_path / "run", "--out", tmp_path / "page") == 2
+    errors = capsys.readouterr().err
+    assert "does not hold a finished training run, or a damaged one" in errors
+    assert len(errors.strip().splitlines()) == 1
+
+
+def test_runs_of_different_settings_do_not_share_a_table(
+    compared: Path, call: Call, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = compared / "runs" / "hps_width=8_ew_seed=0"
+    assert call("report", one, one, "--out", tmp_path / "page") == 2
+    assert "Found two of EW with seed 0" in capsys.readouterr().err
+    assert call("train", *QUICK, "--lr", "0.1", "--method", "gls", "--out", tmp_path / "other") == 0
+    assert call("report", one, tmp_path / "other", "--out", tmp_path / "page") == 2
+    assert "should have the same `lr`. Found 0.001 and 0.1" in capsys.readouterr().err
+
+
+def test_other_runs_in_the_place_of_these_are_refused(compared: Path, call: Call) -> None:
+    before = snapshot(compared)
+    changed = [*QUICK, "--lr", "0.5"]
+    assert call("compare", *changed, "--methods", "ew", "--seeds", "2", "--resume", "--out", compared) == 2
+    assert snapshot(compared) == before

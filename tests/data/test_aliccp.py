@@ -1,0 +1,336 @@
+"""Click logs: written and read again they are the same, in memory that does not grow with them, and all is trained."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from helpers.shared_data import shared
+from torchsims.data import aliccp
+from torchsims.data._click_files import read_columns
+from torchsims.data._clicks import COMMON, OWN, VALUED
+from torchsims.data.aliccp import ClickLog, Clicks, convert, generate_clicks, open_log, write_raw
+from torchsims.models import ESMM
+from torchsims.training import Settings, train
+from torchsims.workloads import Batched, load_workload, preset
+from torchsims.workloads.aliccp import AliCCPWorkload
+
+
+@pytest.fixture
+def raw(tmp_path: Path) -> Path:
+    write_raw(tmp_path, "train", generate_clicks(3000, seed=0))
+    write_raw(tmp_path, "test", generate_clicks(500, seed=1))
+    return tmp_path
+
+
+def test_the_generator_is_imbalanced_as_the_real_log() -> None:
+    log = generate_clicks(200_000)
+    assert 0.03 < log.click.mean() < 0.05
+    assert 0.0002 < log.purchase.mean() < 0.005
+    assert (log.purchase <= log.click).all()
+    assert set(log.own) == {*OWN, *(f"D{f}" for f in OWN if f in VALUED)}
+    assert set(log.common) == {*COMMON, *(f"D{f}" for f in COMMON if f in VALUED)}
+
+
+def test_the_generator_is_seeded() -> None:
+    one, same, other = (generate_clicks(2000, seed) for seed in (0, 0, 1))
+    assert all((one.own[name] == same.own[name]).all() for name in one.own)
+    assert (one.click == same.click).all()
+    assert (one.own["206"] != other.own["206"]).any()
+
+
+def decoded(log: Clicks, name: str, folder: Path) -> np.ndarray:
+    """Return the ids behind the codes of all rows; 0 where they are not known."""
+    known = np.concatenate([[0], np.load(folder / "vocabulary" / f"{name}.npy")])
+    found: np.ndarray = known[log.columns([name], slice(None))[:, 0]]
+    return found
+
+
+def test_a_raw_log_that_is_written_and_converted_is_the_same(raw: Path) -> None:
+    folder = convert(raw, min_count=1)
+    log = open_log(folder).splits["train"]
+    world = generate_clicks(3000, seed=0)
+    assert (log.click == world.click).all()
+    assert (log.purchase == world.purchase).all()
+    for name in (*OWN, *COMMON):
+        assert (decoded(log, name, folder) == world.columns([name], slice(None))[:, 0]).all(), name
+    for name in (f"D{field}" for field in VALUED):
+        assert (log.columns([name], slice(None)) == world.columns([name], slice(None))).all(), name
+
+
+def test_rare_and_unseen_ids_share_code_zero(raw: Path) -> None:
+    folder = convert(raw, min_count=3)
+    log = open_log(folder)
+    ids, counts = np.unique(generate_clicks(3000, seed=0).own["205"], return_counts=True)
+    assert log.codes["205"] == 1 + (counts >= 3).sum()
+    test, world = log.splits["test"], generate_clicks(500, seed=1)
+    strange = ~np.isin(world.own["205"], ids[counts >= 3])
+    assert ((test.own["205"] == 0) == strange).all()
+    assert max(column.max() for name, column in test.own.items() if name == "205") < log.codes["205"]
+
+
+def test_an_interrupted_conversion_goes_on_and_ends_the_same(raw: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from torchsims.data import _click_convert
+
+    whole = convert(raw, raw / "whole")
+    calls = []
+
+    def interrupted(*args: Path) -> None:
+        calls.append(args)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        write_codes(*args)
+
+    write_codes = _click_convert._write_codes
+    monkeypatch.setattr(_click_convert, "_write_codes", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        convert(raw, raw / "other")
+    assert not (raw / "other" / "log.json").exists()
+    with pytest.raises(FileNotFoundError, match="There is no file"):
+        open_log(raw / "other")
+    monkeypatch.undo()
+    (raw / "sample_skeleton_train.csv").unlink()  # what is finished is not read again ...
+    (raw / "sample_skeleton_train.csv").write_text("nonsense")
+    other = convert(raw, raw / "other")
+    files = {path.relative_to(whole) for path in whole.rglob("*.npy")}
+    assert files == {path.relative_to(other) for path in other.rglob("*.npy")}
+    assert all((whole / file).read_bytes() == (other / file).read_bytes() for file in files)
+    assert json.loads((whole / "log.json").read_text()) == json.loads((other / "log.json").read_text())
+    assert convert(raw, raw / "other") == other  # ... and nor is the whole
+
+
+def break_line(path: Path, number: int, old: str, new: str) -> None:
+    lines = path.read_text().split("\n")
+    assert old in lines[number - 1]
+    lines[number - 1] = lines[number - 1].replace(old, new, 1)
+    path.write_text("\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "sentence"),
+    [
+        ("sample_skeleton_train.csv", ",", "", "should have 6 fields. Found 5"),
+        ("sample_skeleton_train.csv", ",0,0,c", ",2,0,c", "should have labels 0 or 1. Found 2 and 0"),
+        ("sample_skeleton_train.csv", ",0,0,c", ",0,0,x", "should name known common features. Found `x"),
+        ("sample_skeleton_train.csv", "205\x02", "205\x02a", "should hold ids and numbers: invalid literal"),
+        ("sample_skeleton_train.csv", "205\x02", "205\x029999999999", "should have ids below 2147483648"),
+        ("common_features_train.csv", "\x01", " ", "should hold ids and numbers: 13 features but 12"),
+        ("common_features_train.csv", "c6,", "c5,", "should have an id of its own. Found `c5` again"),
+    ],
+)
+def test_a_bad_line_is_named(raw: Path, file: str, old: str, new: str, sentence: str) -> None:
+    break_line(raw / file, 7, old, new)
+    with pytest.raises(ValueError, match=f"Line 7 of `.*{file}` {sentence}"):
+        convert(raw)
+
+
+def test_a_purchase_without_a_click_is_left_out_and_counted(raw: Path) -> None:
+    break_line(raw / "sample_skeleton_train.csv", 7, ",0,0,c", ",0,1,c")
+    folder = convert(raw)
+    assert len(open_log(folder).splits["train"]) == 2999
+    assert json.loads((folder / "log.json").read_text())["dropped"] == {"train": 1, "test": 0}
+
+
+def test_missing_files_and_other_settings_are_named(raw: Path) -> None:
+    convert(raw)
+    with pytest.raises(ValueError, match=r"have `min_count = 2`. Found `min_count = 5`"):
+        convert(raw, min_count=5)
+    shutil.rmtree(raw / "columns")
+    (raw / "common_features_test.csv").unlink()
+    with pytest.raises(FileNotFoundError, match=r"There is no file `.*common_features_test.csv`"):
+        convert(raw)
+
+
+MEASURE = """
+import sys
+from pathlib import Path
+from torchsims.data import _click_files, _click_raw
+from torchsims.data.aliccp import convert
+_click_files.BLOCK = _click_raw.CHUNK = 1 << 12  # full in the shorter log too
+def most():
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(float(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
+before = most()
+convert(sys.argv[1])
+print(most() - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the largest memory where Linux writes it")
+def test_memory_does_not_grow_with_the_log(raw: Path, tmp_path: Path) -> None:
+    """From 45 000 to 180 000 impressions by less than 12 bytes each: 84 million would need less than 1 GB more."""
+    text = (raw / "sample_skeleton_train.csv").read_text()
+    found = []
+    for blocks in (15, 60):
+        folder = tmp_path / str(blocks)
+        folder.mkdir()
+        for name in ("common_features_train.csv", "common_features_test.csv", "sample_skeleton_test.csv"):
+            shutil.copy(raw / name, folder)
+        (folder / "sample_skeleton_train.csv").write_text(text * blocks)
+        command = [sys.executable, "-c", MEASURE, str(folder)]
+        found.append(float(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
+        assert len(open_log(folder / "columns").splits["train"]) == 3000 * blocks
+    assert found[1] < 200
+    assert (found[1] - found[0]) * 2**20 < 12 * 3000 * 45
+
+
+def test_the_preprocessed_form_is_read(tmp_path: Path) -> None:
+    for path in shared("ali_ccp_sample").glob("ali_ccp_*.csv"):
+        shutil.copyfile(path, tmp_path / path.name)
+    workload = load_workload("aliccp:min_count=1", root=str(tmp_path))
+    sizes = {name: len(workload.split(name)) for name in ("train", "val", "test")}  # type: ignore[arg-type]
+    assert sizes == {"train": 100, "val": 50, "test": 50}
+    lines = (tmp_path / "ali_ccp_train_sample.csv").read_text().splitlines()
+    names, third = lines[0].split(","), [float(value) for value in lines[3].split(",")]
+    log = open_log(tmp_path / "columns")
+    train = log.splits["train"]
+    assert (int(train.click[2]), int(train.purchase[2])) == (1, 1)
+    for name, value in zip(names[2:], third[2:], strict=True):
+        column = train.own[name] if name.startswith("D") else decoded(train, name, tmp_path / "columns")
+        assert column[2] == pytest.approx(value), name
+    assert sum(int(part.click.sum()) for part in log.splits.values()) == 12
+    assert sum(int(part.purchase.sum()) for part in log.splits.values()) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("click,101\n0,1\n", "should have a column `purchase`"),
+        ("click,purchase,101\n0,0,1.5\n", "Column `101` of `.*` should hold whole numbers"),
+        ("click,purchase,101\n0,0,a\n", "Column `101` of `.*` should hold numbers"),
+        ("click,purchase,101\n3,0,1\n", "Column `click` of `.*` should hold whole numbers from 0 to 1"),
+        ("click,purchase,101\n1,0,1\n1,0\n", "Line 3 of `.*` should have 3 fields. Found 2"),
+        ("click,purchase,101\n", "should have at least one impression"),
+    ],
+)
+def test_a_bad_preprocessed_file_is_named(tmp_path: Path, text: str, sentence: str) -> None:
+    (tmp_path / "ali_ccp_test.csv").write_text("click,purchase,101\n1,1,1\n")
+    (tmp_path / "ali_ccp_train.csv").write_text(text)
+    with pytest.raises(ValueError, match=sentence):
+        convert(tmp_path)
+
+
+@pytest.mark.parametrize("rows", [19, 20, 41, 2000])
+def test_training_and_validation_rows_are_disjoint_and_all(rows: int) -> None:
+    numbered = generate_clicks(max(rows, 40)).part(slice(rows))
+    numbered.own["205"][:] = np.arange(rows)
+    log = ClickLog.of(numbered, numbered)
+    workload = AliCCPWorkload(rows=rows)
+    workload._log = log
+    place = list(log.codes).index("205")
+    found = []
+    for name in ("train", "val"):
+        data = workload.split(name)
+        found += data.batch(range(len(data)))["codes"][:, place].tolist()
+    assert sorted(found) == list(range(rows))
+
+
+def test_labels_of_conversion_are_those_of_clicked_rows() -> None:
+    data = load_workload("aliccp:rows=20000").split("train")
+    assert isinstance(data, Batched)
+    batch = data.batch(range(len(data)))
+    assert ((batch["cvr"] >= 0) == (batch["ctr"] > 0)).all()
+    assert (batch["ctcvr"] == (batch["cvr"] > 0)).all()
+    assert batch["ctcvr"].sum() > 10
+
+
+@pytest.mark.parametrize("model", ["sharedbottom", "mmoe", "ple", "mlp"])
+def test_every_network_predicts_all_three_rates(model: str) -> None:
+    workload = load_workload("aliccp:rows=500")
+    data = workload.split("test")
+    assert isinstance(data, Batched)
+    batch = data.batch(range(64))
+    found = workload.predict(workload.model(model), batch)
+    p = found["ctr"].sigmoid() * found["cvr"].sigmoid()
+    torch.testing.assert_close(found["ctcvr"].exp(), p)  # the logarithm of the product ranks as the product does
+    assert sorted(workload.losses(found, batch).mean()) == ["ctr", "cvr"]
+    assert sorted(workload.metrics()) == ["ctcvr", "ctr", "cvr"]
+
+
+@pytest.mark.parametrize("of", ["sharedbottom", "mlp", "mmoe", "ple"])
+def test_tasks_of_single_networks_share_nothing(of: str) -> None:
+    workload = load_workload("aliccp:rows=500")
+    data = workload.split("test")
+    assert isinstance(data, Batched)
+    batch, model = data.batch(range(64)), workload.model(f"stl:of={of}:embedding=4")
+    workload.predict(model, batch)["ctr"].sum().backward()  # type: ignore[no-untyped-call]  # torch has no types here
+    own, other = model.networks  # type: ignore[misc]
+    assert all(p.grad is not None for p in own.parameters())
+    assert all(p.grad is None for p in other.parameters())
+    shared = {name: p.shape for name, p in workload.model(f"{of}:embedding=4").named_parameters()}
+    assert all(shared[name] == p.shape for name, p in own.features.named_parameters(prefix="features"))
+
+
+def test_a_single_network_learns_as_if_it_were_alone(tmp_path: Path) -> None:
+    quick: dict[str, Any] = {"method": "ew", "epochs": 1, "batch": 100, "dtype": "float64"}
+    outcome = train(Settings(data="aliccp:rows=2000", model="stl:of=mlp:hidden=8", **quick), tmp_path / "both")
+    alone = Settings(data="aliccp:rows=2000", model="mlp:hidden=8", tasks=("ctr",), **quick)
+    assert outcome.metrics["ctr"]["auc"] == pytest.approx(
+        train(alone, tmp_path / "one").metrics["ctr"]["auc"], abs=0.01
+    )
+
+
+def test_esmm_trains_on_all_impressions_and_still_knows_the_conversion() -> None:
+    workload = load_workload("aliccp:rows=500", tasks=["ctr", "ctcvr"])
+    data = workload.split("test")
+    assert isinstance(data, Batched)
+    batch = data.batch(range(64))
+    model = workload.model("esmm")
+    assert isinstance(model, ESMM)
+    losses = workload.losses(workload.predict(model, batch), batch)
+    assert {task: int(count) for task, count in losses.count.items()} == {"ctr": 64, "ctcvr": 64}  # type: ignore[union-attr]
+    losses.total["ctcvr"].backward()  # type: ignore[call-overload, index]
+    assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in model.towers.parameters())
+    with pytest.raises(ValueError, match=r"The tasks of ESMM should be ctr and ctcvr. Found ctr, cvr"):
+        load_workload("aliccp:rows=500").model("esmm")
+
+
+def test_the_quotient_of_two_rates_is_the_tower_of_esmm() -> None:
+    workload = load_workload("aliccp:rows=500", tasks=["ctr", "ctcvr"])
+    data = workload.split("test")
+    assert isinstance(data, Batched)
+    batch = data.batch(range(64))
+    found = workload.predict(workload.model("esmm"), batch)
+    quotient = found["ctcvr"].sigmoid() / found["ctr"].sigmoid()
+    torch.testing.assert_close(found["cvr"].sigmoid(), quotient)
+
+
+def test_the_product_is_right_where_probabilities_are_extreme() -> None:
+    model = ESMM({"ctr": 1, "ctcvr": 1}, numbers=1)
+    for logit in (-60.0, 0.0, 12.0):
+        for tower in model.towers.values():
+            torch.nn.init.zeros_(tower[1].weight)  # type: ignore[index]
+            torch.nn.init.constant_(tower[1].bias, logit)  # type: ignore[index]
+        out = model(torch.zeros(1, 1), torch.zeros(1, 0, dtype=torch.int64))["ctcvr"].double()
+        p = torch.tensor(logit, dtype=torch.float64).sigmoid() ** 2
+        torch.testing.assert_close(out.squeeze(), p.log() - (-p).log1p(), rtol=1e-2, atol=0, check_dtype=False)
+
+
+def test_a_made_up_log_is_trained_and_ranks_better_than_chance(tmp_path: Path) -> None:
+    settings = Settings(data="aliccp:rows=40000", method="sims", **preset("aliccp", "small"))
+    metrics = train(settings, tmp_path / "run").metrics
+    assert sorted(metrics) == ["ctcvr", "ctr", "cvr"]
+    assert metrics["ctr"]["auc"] > 0.55
+
+
+def test_options_are_checked() -> None:
+    with pytest.raises(ValueError, match=r"There is no task `cvrr`. Did you mean `cvr`"):
+        load_workload("aliccp", tasks=["cvrr"])
+    with pytest.raises(ValueError, match="Option `rows` should not be negative"):
+        load_workload("aliccp:rows=-1")
+    with pytest.raises(ValueError, match="Parameter `min_count` should be positive"):
+        convert("anywhere", min_count=0)
+    with pytest.raises(ValueError, match="Parameter `rows` should be positive"):
+        generate_clicks(0)
+
+
+def test_columns_are_on_disk_once_for_common_features(raw: Path) -> None:
+    folder = convert(raw)
+    assert len(read_columns(folder / "train" / "common")["101"]) == 60  # users, not impressions
+    assert aliccp.open_log(folder).splits["train"].index is not None

@@ -1,0 +1,125 @@
+"""Figures show what runs say, and cope with runs that broke off."""
+
+import io
+import math
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from helpers.finished_runs import METRICS, finished_run, finished_runs
+from torchsims.reporting import (
+    History,
+    Run,
+    colour_map,
+    delta_bars,
+    heat_maps,
+    metric_against,
+    paired_change,
+    predictions,
+    training_curves,
+    validation_curves,
+    weight_curves,
+)
+
+
+def _saved(figure: Figure) -> bytes:
+    target = io.BytesIO()
+    figure.savefig(target)
+    return target.getvalue()
+
+
+@pytest.mark.parametrize("figure", [training_curves, validation_curves, weight_curves])
+@pytest.mark.parametrize("count", [1, 2, 12])
+def test_curves_cope_with_any_number_of_labels_and_broken_runs(figure: object, count: int) -> None:
+    runs = finished_runs([f"method {i}" for i in range(count)], seeds=2, pictures=False)
+    runs.append(finished_run("broken from the start", 0, ends=0, pictures=False))
+    assert callable(figure)
+    assert len(figure(runs).axes) == len(METRICS)
+    assert _saved(figure(runs))
+
+
+def test_curves_cope_with_empty_and_shorter_histories() -> None:
+    empty = History(epoch=[], losses={}, weights={}, merit=[], validation={})
+    runs = [Run("EW", 0, {}, {}, empty), finished_run("EW", 1, epochs=3, pictures=False)]
+    for some in (runs[:1], runs):
+        assert _saved(training_curves(some))
+        assert _saved(validation_curves(some))
+
+
+def test_a_curve_is_the_mean_and_a_cross_marks_the_end_of_a_broken_run() -> None:
+    runs = [finished_run("EW", 0, pictures=False), finished_run("EW", 1, ends=4, pictures=False)]
+    mean, cross = training_curves(runs).axes[0].lines
+    losses = np.array([run.history["losses"]["seg"] for run in runs], dtype=float)
+    np.testing.assert_allclose(np.asarray(mean.get_ydata(), dtype=float), np.nanmean(losses, axis=0))
+    assert np.asarray(cross.get_xdata()).tolist() == [4]
+
+
+def test_predictions_have_a_row_a_label_and_a_column_a_task() -> None:
+    runs = finished_runs(["EW", "EW, depth x 100", "SIMS"])
+    figure = predictions(runs, sample=1)
+    assert len(figure.axes) == (1 + 3) * (1 + len(METRICS))
+    assert _saved(figure)
+    with pytest.raises(ValueError, match="should hold a run with samples"):
+        predictions([finished_run("EW", 0, pictures=False)])
+
+
+def test_pictures_of_labels_are_grey_where_nobody_knows_and_predictions_are_not() -> None:
+    known, grey = np.array([[True, False]]), 0.55
+    for truth, found in [
+        (np.array([[3, -1]]), np.array([[3, 3]])),
+        (np.array([[[2.0, 0.0]]]), np.array([[[2.0, 2.5]]])),
+        (np.array([[[0.0, 0.0]], [[1.0, 0.0]], [[0.0, 0.0]]]), np.ones((3, 1, 2))),
+    ]:
+        label, prediction, nothing = colour_map(truth, [found, None])
+        assert label is not None
+        assert prediction is not None
+        assert nothing is None
+        np.testing.assert_array_equal((label == grey).all(axis=-1), ~known)
+        assert not (prediction == grey).all(axis=-1).any()
+
+
+def test_distances_that_are_all_the_same_or_all_unknown_are_drawn() -> None:
+    for truth in (np.full((1, 2, 2), 3.0), np.zeros((1, 2, 2))):
+        label, prediction, broken = colour_map(truth, [truth + 1, np.nan * truth], kind="distances")
+        assert label is not None
+        assert prediction is not None
+        assert np.isfinite(label).all()
+        assert np.isfinite(prediction).all()
+        np.testing.assert_array_equal(broken, np.full((2, 2, 3), 0.55))
+
+
+def test_a_prediction_of_the_right_direction_looks_right_whatever_its_length() -> None:
+    truth = np.array([0.0, 0.6, -0.8]).reshape(3, 1, 1)
+    label, same, broken = colour_map(truth, [7 * truth, np.nan * truth])
+    assert label is not None
+    np.testing.assert_allclose(label[0, 0], [0.5, 0.2, 0.9])
+    np.testing.assert_allclose(label, same)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(broken, np.full((1, 1, 3), 0.55))
+
+
+def test_bars_leave_out_no_number_silently() -> None:
+    values = {"EW": [0.5, math.nan], "SIMS": [0.25, 0.75], "GLS": [math.nan]}
+    (axis,) = delta_bars(values).axes
+    assert [bar.get_extents().width > 0 for bar in axis.patches] == [True]
+    words = [label.get_text() for label in axis.get_yticklabels()]
+    assert words == ["EW\n1 of 2 without a number", "SIMS", "GLS\n1 of 1 without a number"]
+    assert _saved(paired_change(values, {"SIMS": [0.5]}, "seg miou"))
+
+
+@pytest.mark.parametrize(("values", "scale"), [([0.1, 1.0, 10.0], "log"), ([0.0, 0.1, 1.0], "linear")])
+def test_a_parameter_with_zero_among_its_values_has_equal_distances(values: list[float], scale: str) -> None:
+    curves = {"seg miou": ([0.5, math.nan, 0.6], [0.1, None, 0.1]), "depth abs_err": ([3, 2, 1], [0.1, 0.1, 0.1])}
+    figure = metric_against(values, curves, "x")  # type: ignore[arg-type]
+    assert [axis.get_xscale() for axis in figure.axes] == [scale] * 2
+    assert [tick.get_text() for tick in figure.axes[1].get_xticklabels()] == [f"{value:g}" for value in values]
+    assert _saved(figure)
+
+
+def test_equal_numbers_have_equal_colours_on_all_maps() -> None:
+    for limits in (None, (0.0, 10.0)):
+        figure = heat_maps(
+            {"a": np.zeros((2, 2)), "b": np.zeros((2, 2))}, ("x", [1, 2]), ("y", [1, 2]), "runs", limits=limits
+        )
+        norms = [axis.images[0].norm for axis in figure.axes[:2]]
+        assert all((norm.vmin, norm.vmax) == (limits or (-0.5, 0.5)) for norm in norms)
