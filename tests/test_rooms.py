@@ -14,6 +14,7 @@ ALLOWED: dict[str, set[str]] = {
     "_extras": set(),
     "_statistics": set(),
     "_specs": set(),
+    "registry": set(),
     "_starvation": set(),
     "transforms": set(),
     "merit": {"transforms"},
@@ -28,7 +29,7 @@ ALLOWED: dict[str, set[str]] = {
     "models": {"_extras", "losses"},
     "methods": {"_specs", "transforms", "normalizers", "scalarizations", "aggregations", "steppers"},
     "workloads": {"_specs", "losses", "data", "models", "metrics"},
-    "training": {"_specs", "_starvation", "losses", "data", "steppers", "methods", "workloads"},
+    "training": {"_specs", "registry", "_starvation", "losses", "data", "steppers", "methods", "workloads"},
     "sklearn": {"_starvation", "losses", "data", "models", "methods", "steppers"},
     "reporting": set(),
     "experiments": {
@@ -58,6 +59,7 @@ EXTRAS: dict[str, set[str]] = {
     "reporting": {"matplotlib", "rich"},
     "experiments": {"matplotlib"},
     "cli": {"typer"},
+    "training": {"tomli_w"},
 }
 
 
