@@ -98,7 +98,7 @@ def test_importing_the_package_loads_no_optional_dependency() -> None:
     optional = ["torchjd", "torchmetrics", "sklearn", "matplotlib", "rich", "typer", "cvxpy", "ecos", "quadprog"]
     optional += ["transformers", "peft", "safetensors", "PIL", "h5py", "scipy", "pandas", "pyarrow"]
     modules = "torchsims, torchsims.aggregations, torchsims.steppers, torchsims.models"
-    modules += ", torchsims.data, torchsims.data.tables, torchsims.data.aliccp"
+    modules += ", torchsims.data, torchsims.data.tables, torchsims.data.clicks"
     code = f"import sys, {modules}; print([m for m in {optional} if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
