@@ -89,9 +89,9 @@ def test_a_file_imports_only_what_its_room_may(path: Path) -> None:
     assert outside <= CORE | EXTRAS.get(room, set())
 
 
-def test_one_file_imports_torch_distributed() -> None:
-    found = [p.name for p in PACKAGE.rglob("*.py") if any(n.startswith("torch.distributed") for n in imports(p))]
-    assert found == ["_distributed.py"]
+def test_two_files_import_torch_distributed() -> None:
+    found = {p for p in PACKAGE.rglob("*.py") if any(name.startswith("torch.distributed") for name in imports(p))}
+    assert found == {PACKAGE / "steppers" / "_distributed.py", PACKAGE / "training" / "world.py"}
 
 
 def test_importing_the_package_loads_no_optional_dependency() -> None:

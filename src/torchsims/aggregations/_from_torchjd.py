@@ -72,10 +72,10 @@ class _Held(nn.Module):
         for path, tensor in state["tensors"].items():
             owner, _, name = path.rpartition(".")
             module = method.get_submodule(owner)
-            if name in module._parameters:
-                module._parameters[name].data.copy_(tensor)
+            if name in dict(module.named_parameters(recurse=False)):
+                module.get_parameter(name).data.copy_(tensor)
             else:
-                module._buffers[name] = tensor.clone()
+                module.register_buffer(name, tensor.clone())
 
 
 @final

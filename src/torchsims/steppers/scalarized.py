@@ -12,11 +12,12 @@ from torch.optim import Optimizer
 from torchsims._statistics import WithStatistics
 from torchsims.normalizers import Normalizer
 from torchsims.scalarizations import Scalarization
-from torchsims.steppers._base import Stepper, check_type
+from torchsims.steppers._base import Stepper
 from torchsims.steppers._gradients import finish, finite, refuse
 from torchsims.steppers._optimizers import OptimizerFactory, load_optimizer, make_optimizer, reversal
 from torchsims.steppers._passes import Batch, Pass
 from torchsims.steppers._reports import NO_LABEL, OVERFLOW, ObjectiveReport, known
+from torchsims.steppers._states import check_type
 from torchsims.steppers._whole_batch import WholeBatch, check_counts, check_losses, to_host
 
 __all__ = ["Scalarized"]
