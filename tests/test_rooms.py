@@ -12,6 +12,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "torchsims"
 # What each room may import of the package; itself is always allowed.
 ALLOWED: dict[str, set[str]] = {
     "_extras": set(),
+    "_draws": set(),
     "_statistics": set(),
     "_specs": set(),
     "_starvation": set(),
@@ -19,8 +20,8 @@ ALLOWED: dict[str, set[str]] = {
     "merit": {"transforms"},
     "losses": set(),
     "normalizers": {"_statistics"},
-    "scalarizations": {"_statistics", "merit", "transforms"},
-    "aggregations": {"_extras", "_statistics", "transforms"},
+    "scalarizations": {"_draws", "_extras", "_statistics", "merit", "transforms"},
+    "aggregations": {"_draws", "_extras", "_statistics", "transforms"},
     "steppers": {"_statistics", "merit", "transforms", "losses", "normalizers", "scalarizations", "aggregations"},
     "problems": set(),
     "data": {"_extras"},
@@ -51,6 +52,7 @@ CORE = {"torch", "numpy"}
 # What a room may import beside the core: the extras `experiments`, `gradient`, `tables` and `vision`.
 EXTRAS: dict[str, set[str]] = {
     "aggregations": {"torchjd"},
+    "scalarizations": {"torchjd"},
     "data": {"PIL", "h5py", "pyarrow", "scipy"},
     "models": {"peft", "safetensors", "transformers"},
     "sklearn": {"sklearn"},

@@ -3,9 +3,10 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
+from torchsims._draws import Draws
 from torchsims._extras import needs
 from torchsims.aggregations._base import Aggregation, WeightedAggregation
-from torchsims.aggregations._torchjd import Draws, from_gramian
+from torchsims.aggregations._torchjd import from_gramian
 
 __all__ = ["from_torchjd"]
 
