@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from torchsims.data.aliccp import convert, generate_clicks, write_raw
+from torchsims.data.clicks import convert, generate_clicks, write_raw
 
 BLOCK = 100_000
 ALL = 84_000_000

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from helpers.commands import Call, results
-from torchsims.data.aliccp import generate_clicks, write_raw
+from torchsims.data.clicks import generate_clicks, write_raw
 from torchsims.experiments import aliccp
 from torchsims.training import Settings
 

@@ -12,10 +12,9 @@ import pytest
 import torch
 
 from helpers.shared_data import shared
-from torchsims.data import aliccp
-from torchsims.data._click_files import read_columns
-from torchsims.data._clicks import COMMON, OWN, VALUED
-from torchsims.data.aliccp import ClickLog, Clicks, convert, generate_clicks, open_log, write_raw
+from torchsims.data.clicks import ClickLog, Clicks, convert, generate_clicks, open_log, write_raw
+from torchsims.data.clicks._clicks import COMMON, OWN, VALUED
+from torchsims.data.clicks._columns import read_columns
 from torchsims.models import ESMM
 from torchsims.training import Settings, train
 from torchsims.workloads import Batched, load_workload, preset
@@ -76,7 +75,7 @@ def test_rare_and_unseen_ids_share_code_zero(raw: Path) -> None:
 
 
 def test_an_interrupted_conversion_goes_on_and_ends_the_same(raw: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from torchsims.data import _click_convert
+    from torchsims.data.clicks import _convert
 
     whole = convert(raw, raw / "whole")
     calls = []
@@ -87,8 +86,8 @@ def test_an_interrupted_conversion_goes_on_and_ends_the_same(raw: Path, monkeypa
             raise KeyboardInterrupt
         write_codes(*args)
 
-    write_codes = _click_convert._write_codes
-    monkeypatch.setattr(_click_convert, "_write_codes", interrupted)
+    write_codes = _convert._write_codes
+    monkeypatch.setattr(_convert, "_write_codes", interrupted)
     with pytest.raises(KeyboardInterrupt):
         convert(raw, raw / "other")
     assert not (raw / "other" / "log.json").exists()
@@ -150,9 +149,9 @@ def test_missing_files_and_other_settings_are_named(raw: Path) -> None:
 MEASURE = """
 import sys
 from pathlib import Path
-from torchsims.data import _click_files, _click_raw
-from torchsims.data.aliccp import convert
-_click_files.BLOCK = _click_raw.CHUNK = 1 << 12  # full in the shorter log too
+from torchsims.data.clicks import _columns, _raw
+from torchsims.data.clicks import convert
+_columns.BLOCK = _raw.CHUNK = 1 << 12  # full in the shorter log too
 def most():
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(float(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
@@ -333,4 +332,4 @@ def test_options_are_checked() -> None:
 def test_columns_are_on_disk_once_for_common_features(raw: Path) -> None:
     folder = convert(raw)
     assert len(read_columns(folder / "train" / "common")["101"]) == 60  # users, not impressions
-    assert aliccp.open_log(folder).splits["train"].index is not None
+    assert open_log(folder).splits["train"].index is not None

@@ -16,8 +16,8 @@ from torch.utils.data import DataLoader
 
 from helpers.small_folders import photographs, write_parts, write_pascal, write_scenes
 from torchsims.data import Cityscapes, NYUv2, PASCALContext, Scenes, write_frame
-from torchsims.data._human_parts import PART_OF
-from torchsims.data._views import View, random_view
+from torchsims.data.folders._human_parts import PART_OF
+from torchsims.data.folders._views import View, random_view
 from torchsims.data.scenes import back_project
 
 

@@ -5,9 +5,9 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from torchsims.data._layout import BOXES, ELLIPSOIDS, FIRST_PANEL, PANELS, WALL, Layout, draw
-from torchsims.data._raycast import Hits, cast, lit
-from torchsims.data.scenes import _rays
+from torchsims.data.scenes._dataset import _rays
+from torchsims.data.scenes._layout import BOXES, ELLIPSOIDS, FIRST_PANEL, PANELS, WALL, Layout, draw
+from torchsims.data.scenes._raycast import Hits, cast, lit
 
 STEP = 2e-3  # metres
 SIZE = 24

@@ -1,17 +1,15 @@
-"""Data sets for several tasks; they know no method.
+"""Data sets with labels for several tasks: files become tensors, nothing else.
 
-``Scenes`` is rendered and needs no download. ``NYUv2``, ``Cityscapes`` and ``PASCALContext`` read your copy of the real
-data from a folder, and ``MultiMNIST`` overlays pairs of digits of your copy of MNIST.
+- :mod:`torchsims.data.scenes`: rendered rooms, which need no download.
+- :mod:`torchsims.data.folders`: NYUv2, Cityscapes and PASCAL-Context, read from your copy of the real data.
+- :mod:`torchsims.data.digits`: MultiMNIST, pairs of overlapping digits from your copy of MNIST.
+- :mod:`torchsims.data.tables`: CSV and Parquet files with several targets.
+- :mod:`torchsims.data.clicks`: click logs such as Ali-CCP.
 """
 
-from torchsims.data._depth_normals import normals_from_depth
 from torchsims.data._files import as_image, read_image
-from torchsims.data._npy_folder import write_frame
-from torchsims.data._nyuv2_mat import convert_nyuv2
-from torchsims.data.cityscapes import Cityscapes
-from torchsims.data.multimnist import MultiMNIST
-from torchsims.data.nyuv2 import NYUv2
-from torchsims.data.pascal import PASCALContext
+from torchsims.data.digits import MultiMNIST
+from torchsims.data.folders import Cityscapes, NYUv2, PASCALContext, convert_nyuv2, normals_from_depth, write_frame
 from torchsims.data.scenes import Scenes, back_project
 
 __all__ = [

@@ -14,8 +14,7 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
     validate_data,
 )
 
-from torchsims.data._targets import Kind
-from torchsims.data.tables import is_missing
+from torchsims.data.tables import Kind, is_missing
 from torchsims.methods import Method
 from torchsims.sklearn._fit import Fit, Plan
 from torchsims.sklearn._labels import names_of, read_columns, read_targets

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from torchsims.data._targets import Kind, Target
+from torchsims.data.tables import Kind, Target
 
 __all__ = ["names_of", "read_columns", "read_targets"]
 

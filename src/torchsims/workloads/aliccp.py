@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from torchsims._specs import choose
-from torchsims.data.aliccp import ClickLog, Clicks, convert, generate_clicks, open_log
+from torchsims.data.clicks import ClickLog, Clicks, convert, generate_clicks, open_log
 from torchsims.losses import TaskLosses
 from torchsims.metrics import AUC, DenseMetric
 from torchsims.models import table_losses

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from torchsims._specs import choose, convert, parameters, split_spec
 from torchsims.data import MultiMNIST
-from torchsims.data.multimnist import CHANNELS
+from torchsims.data.digits import CHANNELS
 from torchsims.losses import TaskLosses
 from torchsims.metrics import Accuracy, DenseMetric
 from torchsims.models import LeNet, SeparateLeNets, table_losses

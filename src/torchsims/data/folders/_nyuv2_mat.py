@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from torchsims._extras import needs
-from torchsims.data._depth_normals import normals_from_depth
-from torchsims.data._npy_folder import SOURCE, write_frame
-from torchsims.data._views import whole_view
+from torchsims.data.folders._depth_normals import normals_from_depth
+from torchsims.data.folders._npy import SOURCE, write_frame
+from torchsims.data.folders._views import whole_view
 
 FOCAL, CENTRE = (518.857901, 519.469611), (325.582245, 253.736166)  # x and y in pixels of the Kinect's 640 x 480
 KEYS = ("images", "labels", "depths")

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from torchsims.data._click_files import CHUNK
-from torchsims.data._click_raw import LARGEST
-from torchsims.data._clicks import NUMBER
-from torchsims.data._csv import open_text, start
+from torchsims.data.clicks._clicks import NUMBER
+from torchsims.data.clicks._columns import CHUNK
+from torchsims.data.clicks._raw import LARGEST
+from torchsims.data.tables._csv import open_text, start
 
 __all__ = ["read_preprocessed"]
 

@@ -1,13 +1,4 @@
-r"""Rooms with boxes, ellipsoids and cylinders, rendered when they are asked for: dense prediction without a download.
-
-Each image comes with the labels of four tasks in the conventions of NYUv2:
-
-- ``seg``: a class per pixel, `height x width`; negative where nobody labelled the pixel.
-- ``depth``: metres along the axis of the camera, `1 x height x width`; 0 where the sensor saw nothing.
-- ``normals``: unit vectors towards the camera, x to the right, y down, z forward, `3 x height x width`; zero where the
-  depth is.
-- ``edges``: 1 on the outline of a thing that stands before something farther, otherwise 0, `1 x height x width`.
-"""
+"""The data set of rendered rooms."""
 
 from collections.abc import Sequence
 from typing import final
@@ -17,11 +8,11 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from torchsims.data._layout import CLASSES, FIRST_PANEL, WINDOWS, draw
-from torchsims.data._raycast import FIRST_THING, Hits, cast
-from torchsims.data._shading import colour
+from torchsims.data.scenes._layout import CLASSES, FIRST_PANEL, WINDOWS, draw
+from torchsims.data.scenes._raycast import FIRST_THING, Hits, cast
+from torchsims.data.scenes._shading import colour
 
-__all__ = ["CHANNELS", "CLASSES", "Scenes", "back_project"]
+__all__ = ["CHANNELS", "Scenes", "back_project"]
 
 CHANNELS = {"seg": len(CLASSES), "depth": 1, "normals": 3, "edges": 1}
 """How many channels a prediction of each task has."""

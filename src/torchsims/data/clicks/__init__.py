@@ -3,7 +3,7 @@
 Example:
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from torchsims.data.aliccp import convert, generate_clicks, open_log, write_raw
+    >>> from torchsims.data.clicks import convert, generate_clicks, open_log, write_raw
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     for seed, split in enumerate(("train", "test")):
     ...         write_raw(Path(folder), split, generate_clicks(500, seed))
@@ -16,10 +16,10 @@ Reference:
     Post-Click Conversion Rate, SIGIR 2018.
 """
 
-from torchsims.data._click_convert import convert
-from torchsims.data._click_generator import generate_clicks
-from torchsims.data._click_log import ClickLog, open_log
-from torchsims.data._click_raw import write_raw
-from torchsims.data._clicks import Clicks
+from torchsims.data.clicks._clicks import Clicks
+from torchsims.data.clicks._convert import convert
+from torchsims.data.clicks._generator import generate_clicks
+from torchsims.data.clicks._log import ClickLog, open_log
+from torchsims.data.clicks._raw import write_raw
 
 __all__ = ["ClickLog", "Clicks", "convert", "generate_clicks", "open_log", "write_raw"]

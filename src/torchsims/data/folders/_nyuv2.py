@@ -3,33 +3,11 @@ r"""NYUv2: rooms with 13 classes, depth and normals, from ``ROOT/{train,val}/{im
 Usually 288 x 384 pixels, 795 images to train on and 654 to validate on. Labels as in :mod:`torchsims.data.scenes`.
 """
 
-from collections.abc import Sequence
-from os import PathLike
 from typing import ClassVar, final
 
-from torchsims.data._npy_folder import NpyFolder
+from torchsims.data.folders._npy import NpyFolder
 
-__all__ = ["CHANNELS", "CLASSES", "NYUv2"]
-
-CLASSES = (
-    "bed",
-    "books",
-    "ceiling",
-    "chair",
-    "floor",
-    "furniture",
-    "objects",
-    "picture",
-    "sofa",
-    "table",
-    "tv",
-    "wall",
-    "window",
-)
-"""The classes of a pixel, by label."""
-
-CHANNELS = {"seg": len(CLASSES), "depth": 1, "normals": 3}
-"""How many channels a prediction of each task has."""
+__all__ = ["NYUv2"]
 
 
 @final
@@ -70,15 +48,8 @@ class NYUv2(NpyFolder):
     """
 
     NAME = "NYUv2"
-    CHANNELS: ClassVar = CHANNELS
-
-    def __init__(
-        self,
-        root: str | PathLike[str],
-        split: str = "train",
-        tasks: Sequence[str] | None = None,
-        augment: bool = False,
-        seed: int = 0,
-        resolution: tuple[int, int] | None = None,
-    ) -> None:
-        super().__init__(root, split, tasks, augment, seed, resolution)
+    CLASSES: ClassVar = (
+        *("bed", "books", "ceiling", "chair", "floor", "furniture", "objects"),
+        *("picture", "sofa", "table", "tv", "wall", "window"),
+    )
+    CHANNELS: ClassVar = {"seg": len(CLASSES), "depth": 1, "normals": 3}

@@ -7,7 +7,7 @@ from typing import Any, Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
-from torchsims.data._columns import Floats, as_numbers, codes_of, is_missing, standard
+from torchsims.data.tables._features import Floats, as_numbers, codes_of, is_missing, standard
 
 __all__ = ["Kind", "Target"]
 

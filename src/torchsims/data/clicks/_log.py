@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
-from torchsims.data._click_codes import moments
-from torchsims.data._click_files import read_columns
-from torchsims.data._clicks import NUMBER, Clicks
+from torchsims.data.clicks._clicks import NUMBER, Clicks
+from torchsims.data.clicks._codes import moments
+from torchsims.data.clicks._columns import read_columns
 
 __all__ = ["DESCRIPTION", "ClickLog", "open_log"]
 
@@ -26,7 +26,7 @@ class ClickLog:
         numbers: mean and standard deviation in training of each column of numbers, by name.
 
     Example:
-        >>> from torchsims.data.aliccp import ClickLog, generate_clicks
+        >>> from torchsims.data.clicks import ClickLog, generate_clicks
         >>> world = generate_clicks(1100)
         >>> log = ClickLog.of(world.part(slice(1000)), world.part(slice(1000, None)))
         >>> len(log.codes), len(log.numbers)
@@ -50,7 +50,7 @@ class ClickLog:
 
 
 def open_log(folder: str | Path) -> ClickLog:
-    """Return the log that :func:`torchsims.data.aliccp.convert` left; columns stay on disk until they are looked at.
+    """Return the log that :func:`torchsims.data.clicks.convert` left; columns stay on disk until they are looked at.
 
     Example:
         >>> open_log("nowhere")

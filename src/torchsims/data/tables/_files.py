@@ -1,21 +1,4 @@
-r"""Tables with several targets: CSV and Parquet files, numbers and categories, missing values anywhere.
-
-Example:
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from torchsims.data.tables import Features, Target, read_table, split_rows
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "houses.csv"
-    ...     _ = path.write_text("rooms,town,price,sold\n3,Rome,200000,yes\n2,Oslo,,no\n4,Rome,350000,yes\n")
-    ...     table = read_table(path)
-    >>> table["price"].tolist(), table["town"].tolist()
-    ([200000.0, nan, 350000.0], ['Rome', 'Oslo', 'Rome'])
-    >>> [Target.fit(name, table[name]).kind for name in ("town", "sold", "rooms")]
-    ['class', 'class', 'number']
-    >>> features = Features.fit(table, ["rooms", "town"])
-    >>> [part.shape for part in features.encode(table)]
-    [(3, 1), (3, 1)]
-"""
+"""Files of tables as columns, and the split of their rows."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -24,11 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from torchsims.data._columns import Features, is_missing
-from torchsims.data._csv import check_header, read_csv
-from torchsims.data._targets import Target
+from torchsims.data.tables._csv import check_header, read_csv
 
-__all__ = ["Features", "Target", "is_missing", "read_table", "split_rows"]
+__all__ = ["read_table", "split_rows"]
 
 PARQUET = (".parquet", ".pq")
 

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from torchsims.data._raycast import Hits, Vector, dot, lit, unit
+from torchsims.data.scenes._raycast import Hits, Vector, dot, lit, unit
 
 GLOSS_SQUARINGS = 5  # a highlight is the cosine to the power 2^5
 DARKEST = 1e-6  # roots of zero are slow

@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from torchsims.data._views import random_view, whole_view
+from torchsims.data.folders._views import random_view, whole_view
 
 SHOWN = 3  # so many missing files are named
 
@@ -20,12 +20,14 @@ class DenseFolder(Dataset[dict[str, Tensor]], ABC):
 
     Attributes:
         NAME: what the data set is called.
+        CLASSES: the classes of a pixel, by label.
         CHANNELS: how many channels a prediction of each task has.
         SPLITS: the parts of the data set.
         DEPTH_POWER: -1 if ``depth`` is one, 1 if it is the inverse of one.
     """
 
     NAME: ClassVar[str]
+    CLASSES: ClassVar[tuple[str, ...]]
     CHANNELS: ClassVar[Mapping[str, int]]
     SPLITS: ClassVar[tuple[str, ...]] = ("train", "val")
     DEPTH_POWER: ClassVar[int] = -1
@@ -33,11 +35,11 @@ class DenseFolder(Dataset[dict[str, Tensor]], ABC):
     def __init__(
         self,
         root: str | PathLike[str],
-        split: str,
-        tasks: Sequence[str] | None,
-        augment: bool,
-        seed: int,
-        resolution: tuple[int, int] | None,
+        split: str = "train",
+        tasks: Sequence[str] | None = None,
+        augment: bool = False,
+        seed: int = 0,
+        resolution: tuple[int, int] | None = None,
     ) -> None:
         if not seed >= 0:
             raise ValueError(f"Parameter `seed` should not be negative. Found `seed = {seed}`.")

@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from torchsims.data._files import as_classes, as_depth, as_image, as_normals, read_npy
-from torchsims.data._folder import DenseFolder, lacking
+from torchsims.data.folders._base import DenseFolder, lacking
 
 FOLDERS = {"image": "image", "seg": "label", "depth": "depth", "normals": "normal"}
 SOURCE = "source.json"

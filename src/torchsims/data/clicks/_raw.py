@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from torchsims.data._click_files import CHUNK
-from torchsims.data._clicks import COMMON, NUMBER, OWN, VALUED, Clicks
-from torchsims.data._csv import open_text
+from torchsims.data.clicks._clicks import COMMON, NUMBER, OWN, VALUED, Clicks
+from torchsims.data.clicks._columns import CHUNK
+from torchsims.data.tables._csv import open_text
 
 __all__ = ["LARGEST", "read_common", "read_skeleton", "write_raw"]
 
@@ -125,7 +125,7 @@ def write_raw(folder: Path, split: str, log: Clicks) -> None:
 
     Example:
         >>> import tempfile
-        >>> from torchsims.data.aliccp import generate_clicks, write_raw
+        >>> from torchsims.data.clicks import generate_clicks, write_raw
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     write_raw(Path(folder), "train", generate_clicks(10))
         ...     sorted(path.name for path in Path(folder).iterdir())

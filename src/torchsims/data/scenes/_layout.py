@@ -33,7 +33,7 @@ class Layout:
         to_local: A of the room, the panels, boxes, ellipsoids and cylinders, `solid x 3 x 3`.
         offset: b of the same, `solid x 3`.
         label: the class of every surface, `surface`; floor, walls and ceiling are the surfaces of the room.
-        material: the rows that :func:`torchsims.data._shading.colour` reads, `surface x 20`.
+        material: the rows that :func:`torchsims.data.scenes._shading.colour` reads, `surface x 20`.
         light: the place of the lamp, its colour, and the direction upwards, `9`.
     """
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from torchsims.data._idx import read_idx
+from torchsims.data.digits._idx import read_idx
 
 __all__ = ["CHANNELS", "MultiMNIST"]
 

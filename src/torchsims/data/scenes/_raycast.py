@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from torchsims.data._layout import BOXES, CEILING, ELLIPSOIDS, FIRST_PANEL, FLOOR, PANELS, WALL
+from torchsims.data.scenes._layout import BOXES, CEILING, ELLIPSOIDS, FIRST_PANEL, FLOOR, PANELS, WALL
 
 Vector = tuple[Tensor, Tensor, Tensor]
 
@@ -25,7 +25,7 @@ class Hits(NamedTuple):
 
     Attributes:
         solid: which solid, the room first.
-        surface: which surface, as in :class:`torchsims.data._layout.Layout`.
+        surface: which surface, as in :class:`torchsims.data.scenes._layout.Layout`.
         point: the place in the frame of the camera; its third coordinate is the depth.
         local: the place in the coordinates of the solid.
         normal: the unit normal in the frame of the camera, towards it.

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from torchsims.data._click_codes import encode_folder, moments, vocabulary
-from torchsims.data._click_csv import read_preprocessed
-from torchsims.data._click_files import blocks, finished, read_columns, write_columns
-from torchsims.data._click_log import DESCRIPTION
-from torchsims.data._click_raw import read_common, read_skeleton
-from torchsims.data._clicks import NUMBER
+from torchsims.data.clicks._clicks import NUMBER
+from torchsims.data.clicks._codes import encode_folder, moments, vocabulary
+from torchsims.data.clicks._columns import blocks, finished, read_columns, write_columns
+from torchsims.data.clicks._log import DESCRIPTION
+from torchsims.data.clicks._preprocessed import read_preprocessed
+from torchsims.data.clicks._raw import read_common, read_skeleton
 
 __all__ = ["convert"]
 

@@ -13,22 +13,10 @@ from typing import ClassVar, final
 from torch import Tensor
 
 from torchsims.data._files import as_classes, as_image, read_mat, read_pixels, unit_normals
-from torchsims.data._folder import DenseFolder, lacking
-from torchsims.data._human_parts import as_parts
+from torchsims.data.folders._base import DenseFolder, lacking
+from torchsims.data.folders._human_parts import as_parts
 
-__all__ = ["CHANNELS", "CLASSES", "PARTS", "PASCALContext"]
-
-CLASSES = (
-    *("background", "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow"),
-    *("diningtable", "dog", "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor"),
-)
-"""The classes of a pixel, by label."""
-
-PARTS = ("background", "head", "torso", "upper arm", "lower arm", "upper leg", "lower leg")
-"""The parts of people, by label."""
-
-CHANNELS = {"seg": len(CLASSES), "parts": len(PARTS), "normals": 3, "saliency": 1}
-"""How many channels a prediction of each task has."""
+__all__ = ["PASCALContext"]
 
 VOID = 255
 PATHS = {
@@ -70,7 +58,12 @@ class PASCALContext(DenseFolder):
     """
 
     NAME = "PASCAL-Context"
-    CHANNELS: ClassVar = CHANNELS
+    CLASSES: ClassVar = (
+        *("background", "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow"),
+        *("diningtable", "dog", "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor"),
+    )
+    PARTS: ClassVar = ("background", "head", "torso", "upper arm", "lower arm", "upper leg", "lower leg")
+    CHANNELS: ClassVar = {"seg": len(CLASSES), "parts": len(PARTS), "normals": 3, "saliency": 1}
 
     def __init__(
         self,
@@ -112,7 +105,7 @@ class PASCALContext(DenseFolder):
             return as_parts(read_mat(path), path, size)
         pixels = read_pixels(path)
         if task == "seg":
-            return as_classes(pixels, path, len(CLASSES), VOID)
+            return as_classes(pixels, path, len(self.CLASSES), VOID)
         if task == "normals" and pixels.ndim != 3:
             raise ValueError(f"File `{path}` should hold three colours a pixel. Found the shape {pixels.shape}.")
         colours = as_image(pixels, path)

@@ -3,19 +3,11 @@ r"""Cityscapes: streets with 7 classes and inverse depth, from ``ROOT/{train,val
 Usually 128 x 256 pixels, 2975 images to train on and 500 to validate on. Labels as in :mod:`torchsims.data.scenes`.
 """
 
-from collections.abc import Sequence
-from os import PathLike
 from typing import ClassVar, final
 
-from torchsims.data._npy_folder import NpyFolder
+from torchsims.data.folders._npy import NpyFolder
 
-__all__ = ["CHANNELS", "CLASSES", "Cityscapes"]
-
-CLASSES = ("flat", "construction", "object", "nature", "sky", "human", "vehicle")
-"""The classes of a pixel, by label."""
-
-CHANNELS = {"seg": len(CLASSES), "depth": 1}
-"""How many channels a prediction of each task has."""
+__all__ = ["Cityscapes"]
 
 
 @final
@@ -50,16 +42,6 @@ class Cityscapes(NpyFolder):
     """
 
     NAME = "Cityscapes"
-    CHANNELS: ClassVar = CHANNELS
+    CLASSES: ClassVar = ("flat", "construction", "object", "nature", "sky", "human", "vehicle")
+    CHANNELS: ClassVar = {"seg": len(CLASSES), "depth": 1}
     DEPTH_POWER = 1
-
-    def __init__(
-        self,
-        root: str | PathLike[str],
-        split: str = "train",
-        tasks: Sequence[str] | None = None,
-        augment: bool = False,
-        seed: int = 0,
-        resolution: tuple[int, int] | None = None,
-    ) -> None:
-        super().__init__(root, split, tasks, augment, seed, resolution)

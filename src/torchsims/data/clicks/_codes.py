@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from torchsims.data._click_files import blocks, write_columns
-from torchsims.data._clicks import NUMBER
+from torchsims.data.clicks._clicks import NUMBER
+from torchsims.data.clicks._columns import blocks, write_columns
 
 __all__ = ["encode_folder", "moments", "vocabulary"]
 
