@@ -5,49 +5,48 @@ from typing import Annotated
 
 import typer
 
-from torchsims.cli._inputs import EXAMPLES, bad_input
-from torchsims.cli._predict import predict
-from torchsims.cli._report import report
+from torchsims import __version__
+from torchsims.cli._inputs import bad_input
 from torchsims.cli._reproduce import reproduce
+from torchsims.cli._runs import export, predict, report
 from torchsims.cli._train import compare, train
 
 __all__ = ["app", "main"]
 
-app = typer.Typer(
-    name="torchsims",
-    help="Multi-task training that does not depend on the units of the losses.",
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+app = typer.Typer(name="torchsims", add_completion=False, pretty_exceptions_enable=False)
 
 
 @app.callback(invoke_without_command=True)
-def _torchsims(context: typer.Context) -> None:
+def _torchsims(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
     """Multi-task training that does not depend on the units of the losses."""
-    if context.invoked_subcommand is None:
+    if version:
+        typer.echo(f"torchsims {__version__}")
+    elif context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
 
 @app.command()
 def methods(name: Annotated[str | None, typer.Argument(help="Only this one.")] = None) -> None:
-    """List every method: its family, forward + backward passes of a step, and its options with their defaults."""
-    from torchsims._specs import choose, plain
+    """List every method: its family, forward + backward passes per step, and its options with their defaults."""
     from torchsims.methods import catalogue
+    from torchsims.registry import choose, normalize_name
     from torchsims.reporting import markdown
 
     rows = catalogue()
     if name is not None:
         with bad_input():
-            choose("method", plain(name), [row["method"] for row in rows])
-        rows = [row for row in rows if row["method"] == plain(name)]
+            choose("method", normalize_name(name), [row["method"] for row in rows])
+        rows = [row for row in rows if row["method"] == normalize_name(name)]
     typer.echo(markdown(rows))
-    typer.echo(f"\nOptions follow a name after colons: {EXAMPLES}")
+    typer.echo("\nOptions follow a name after colons: sims:tau=1:ratio=5, stch:normalize=yes, ew:normalizer=ema.")
 
 
-app.command()(train)
-app.command()(compare)
-app.command()(predict)
-app.command()(report)
+for _command, _name in ((train, "train"), (compare, "compare"), (predict, "predict"), (report, "report")):
+    app.command(_name)(_command)
+app.command("export")(export)
 app.add_typer(reproduce, name="reproduce")
 
 

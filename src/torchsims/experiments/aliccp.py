@@ -2,50 +2,37 @@
 
     torchsims reproduce aliccp --root ROOT --seeds 3 --out runs/aliccp
 
-Without a folder of the data it trains on a made-up log with the same fields and the same imbalance: 100 000
-impressions, one in 20 of them to validate on, and 50 000 to test on. The paper compares EW, FOOPS, STCH and SIMS; here
+Without a folder of the data it trains on a synthetic log with the same fields and the same imbalance: 100 000
+impressions, one in 20 of them for validation, and 50 000 for testing. The paper compares EW, FOOPS, STCH and SIMS; here
 are all methods of the main table.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
 
-from torchsims._specs import choose, split_spec
-from torchsims.experiments.compare import Comparison, grid_of, tempered, variant
 from torchsims.experiments.methods import METHODS
-from torchsims.training import Settings
+from torchsims.registry import Spec, choose
+from torchsims.sweeps import Comparison, method_grid, with_shared_temperature, with_variant
+from torchsims.training import RunConfig, resolve
 
-__all__ = ["comparison", "usual"]
+__all__ = ["comparison"]
 
-DATA = "aliccp"
-ESMM_TASKS = "ctr,ctcvr"  # it learns the conversion rate from their quotient
-
-
-def usual(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a command line, and beside them the data, and the tasks that ESMM can train.
-
-    Example:
-        >>> usual({"data": None, "model": "esmm:bottom=64", "tasks": None})
-        {'data': 'aliccp', 'model': 'esmm:bottom=64', 'tasks': 'ctr,ctcvr'}
-    """
-    data = given["data"] or DATA
-    choose("click log", split_spec(data)[0], [DATA])
-    esmm = split_spec(given["model"] or "")[0] == "esmm"
-    return {**given, "data": data, "tasks": given["tasks"] or (ESMM_TASKS if esmm else None)}
+ESMM_TASKS = ("ctr", "ctcvr")  # it learns the conversion rate from their quotient
 
 
-def comparison(base: Settings, seeds: int, command: str) -> Comparison:
+def comparison(config: RunConfig, seeds: int) -> Comparison:
     """Return what to run."""
-    runs = grid_of(base, tempered(base, METHODS), seeds)
-    return Comparison(
-        "Click logs", command, runs, variant(base, "ew").label, notes=() if base.root else (_made_up(base),)
-    )
+    choose("click log", Spec.parse(config.data).name, ["aliccp"])
+    if Spec.parse(config.model).name == "esmm" and not config.tasks:
+        config = replace(config, tasks=ESMM_TASKS)
+    configs = method_grid(config, with_shared_temperature(config, METHODS), seeds)
+    notes = () if config.root else (_synthetic_note(config),)
+    return Comparison("Click logs", configs, with_variant(config, "ew"), notes)
 
 
-def _made_up(base: Settings) -> str:
-    workload = base.workload()
+def _synthetic_note(config: RunConfig) -> str:
+    workload = resolve(config).workload
     sizes = {name: workload.items(name) for name in ("train", "val", "test")}
     return (
-        f"The log is made up, with the fields and the imbalance of Ali-CCP: {sizes['train']} impressions to train on, "
-        f"{sizes['val']} to validate on and {sizes['test']} to test on. Its numbers are not those of the paper."
+        f"The log is synthetic, with the fields and the imbalance of Ali-CCP: {sizes['train']} impressions for "
+        f"training, {sizes['val']} for validation and {sizes['test']} for testing. Its numbers are not those of the paper."
     )

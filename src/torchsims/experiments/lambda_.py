@@ -3,16 +3,16 @@
 torchsims reproduce lambda --data scenes --out runs/lambda
 """
 
-from torchsims.experiments._parameter import sweep
-from torchsims.experiments.compare import Comparison
-from torchsims.training import Settings
+from torchsims.sweeps import Comparison, option_comparison
+from torchsims.training import RunConfig
 
 __all__ = ["VALUES", "comparison"]
 
 VALUES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3)
 
 
-def comparison(base: Settings, seeds: int, command: str) -> Comparison:
+def comparison(config: RunConfig, seeds: int) -> Comparison:
     """Return what to run."""
-    title = "The proximal weight of SIMS"
-    return sweep(base, seeds, command, title=title, option="prox", values=VALUES, symbol=r"$\lambda$")
+    return option_comparison(
+        config, seeds, "The proximal weight of SIMS", option="prox", values=VALUES, symbol=r"$\lambda$"
+    )

@@ -3,11 +3,11 @@
     torchsims reproduce normalization --data scenes --out runs/normalization
 
 Rows of FOOPS are the merit function of the losses divided by an estimate: the mean of epoch 2, that of the last epoch,
-or a moving average over steps. The last rows are one-copy methods on divided losses.
+or a moving average over steps. The last rows are methods with one copy on divided losses.
 """
 
-from torchsims.experiments.compare import Comparison, grid_of, variant
-from torchsims.training import Settings
+from torchsims.sweeps import Comparison, method_grid, with_variant
+from torchsims.training import RunConfig
 
 __all__ = ["METHODS", "comparison"]
 
@@ -20,6 +20,6 @@ METHODS = (
 )
 
 
-def comparison(base: Settings, seeds: int, command: str) -> Comparison:
+def comparison(config: RunConfig, seeds: int) -> Comparison:
     """Return what to run."""
-    return Comparison("Loss normalisation", command, grid_of(base, METHODS, seeds), variant(base, "ew").label)
+    return Comparison("Loss normalisation", method_grid(config, METHODS, seeds), with_variant(config, "ew"))

@@ -7,8 +7,8 @@ Delta_b is relative to EW with the losses as they are.
 
 from dataclasses import replace
 
-from torchsims.experiments.compare import Comparison, grid_of, tempered, variant
-from torchsims.training import Settings
+from torchsims.sweeps import Comparison, method_grid, with_shared_temperature, with_variant
+from torchsims.training import RunConfig, resolve
 
 __all__ = ["METHODS", "comparison"]
 
@@ -16,12 +16,12 @@ METHODS = ("ew", "uw", "gls", "stch", "stch:normalize=yes", "foops", "logmerit",
 FACTOR = 100.0
 
 
-def comparison(base: Settings, seeds: int, command: str) -> Comparison:
-    """Return what to run; ``base`` may name what to multiply, otherwise it is depth, or the first task, times 100."""
-    tasks = base.workload().tasks
-    factors = dict(base.rescale) or {"depth" if "depth" in tasks else tasks[0]: FACTOR}
-    plain, methods = replace(base, rescale={}), tempered(base, METHODS)
-    before = grid_of(plain, methods, seeds)
-    after = grid_of(replace(base, rescale=factors), methods, seeds)
-    runs = tuple(run for pair in zip(before, after, strict=True) for run in pair)
-    return Comparison("The loss of a task rescaled", command, runs, variant(plain, "ew").label)
+def comparison(config: RunConfig, seeds: int) -> Comparison:
+    """Return what to run; multiplied is the loss that ``config.rescale`` names, that of depth, or the first."""
+    tasks = resolve(config).workload.tasks
+    factors = dict(config.rescale) or {"depth" if "depth" in tasks else tasks[0]: FACTOR}
+    unscaled, methods = replace(config, rescale={}), with_shared_temperature(config, METHODS)
+    before = method_grid(unscaled, methods, seeds)
+    after = method_grid(replace(config, rescale=factors), methods, seeds)
+    configs = tuple(each for pair in zip(before, after, strict=True) for each in pair)
+    return Comparison("The loss of one task rescaled", configs, with_variant(unscaled, "ew"))

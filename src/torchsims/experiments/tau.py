@@ -3,16 +3,14 @@
 torchsims reproduce tau --data scenes --out runs/tau
 """
 
-from torchsims.experiments._parameter import sweep
-from torchsims.experiments.compare import Comparison
-from torchsims.training import Settings
+from torchsims.sweeps import Comparison, option_comparison
+from torchsims.training import RunConfig
 
 __all__ = ["VALUES", "comparison"]
 
 VALUES = (0.1, 0.5, 1.0, 3.0, 5.0, 10.0)
 
 
-def comparison(base: Settings, seeds: int, command: str) -> Comparison:
+def comparison(config: RunConfig, seeds: int) -> Comparison:
     """Return what to run."""
-    title = "The temperature of SIMS"
-    return sweep(base, seeds, command, title=title, option="tau", values=VALUES, symbol=r"$\tau$")
+    return option_comparison(config, seeds, "The temperature of SIMS", option="tau", values=VALUES, symbol=r"$\tau$")

@@ -39,7 +39,7 @@ class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
     scikit-learn it is a regressor; classes are predicted by their names, numbers in the unit of ``y``.
 
     Args:
-        method: a name with options, ``"sims:tau=1"``, ``"ew"``, ``"gls"``, ...
+        method: a name with options, ``"sims:tau=1"``, ``"ew"``, ``"gls"``, ..., or a method itself, ``GLS()``.
         target_types: ``"auto"``, ``"number"`` or ``"class"``, for all targets, or a list with one a target. With
             ``"auto"`` text, and a target with two distinct values, are classes; everything else are numbers.
         hidden: the widths of the hidden layers.
@@ -69,7 +69,7 @@ class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
 
     def __init__(
         self,
-        method: str = "sims",
+        method: Any = "sims",
         *,
         target_types: Kind | Sequence[Kind] = "auto",
         hidden: Sequence[int] = (256, 256),

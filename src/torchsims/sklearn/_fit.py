@@ -1,6 +1,5 @@
-"""A small training loop: everything in memory, no files."""
+"""The data of a fit in memory, and its losses; the training loop is the one of :mod:`torchsims.training`."""
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,16 +12,15 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.optim import Adam
 
-from torchsims._starvation import StarvationWarning, Starved
 from torchsims.data.tables import Target
 from torchsims.losses import TaskLosses
 from torchsims.methods import Method
 from torchsims.models import class_loss, number_loss
-from torchsims.steppers import MeritReport, Stepper
+from torchsims.training import Trainer
 
 __all__ = ["Fit", "Network", "Plan"]
 
-RISE = 0.1  # the share of steps in which the rate rises
+WARMUP = 0.1  # share of the steps in which the learning rate rises
 
 
 class Network(nn.Module):
@@ -88,11 +86,7 @@ class Fit:
         torch.manual_seed(plan.seed)
         self.network = Network(self._x.shape[1], plan.hidden, sum(target.outputs for target in targets))
         self.losses: list[list[float]] = []
-        self._starved = Starved()
-
-    @property
-    def starved(self) -> list[str]:
-        return [self._targets[int(task)].name for task in self._starved.tasks]
+        self.starved: list[str] = []
 
     def _read_labels(self, labels: Sequence[NDArray[Any]]) -> None:
         """Keep numbers side by side, so that their losses are one operation, and classes one by one."""
@@ -119,34 +113,16 @@ class Fit:
     def run(self) -> None:
         """Train from the first epoch to the last."""
         plan, rows = self._plan, len(self._x)
-        tasks = [str(i) for i in range(len(self._targets))]
+        names = [target.name for target in self._targets]
         adam = partial(Adam, weight_decay=plan.weight_decay, fused=True)
-        stepper = plan.method.build(self.network, tasks, plan.lr, adam, plan.seed)
-        rates = [[group["lr"] for group in optimizer.param_groups] for optimizer in stepper.optimizers]
+        method = plan.method.build(self.network, list(map(str, range(len(names)))), plan.lr, adam, seed=plan.seed)
         batches = max(1, round(rows / plan.batch))
+        steps = plan.epochs * batches
+        trainer = Trainer(method, self.task_losses, steps=steps, warmup=WARMUP, seed=plan.seed, names=names)
         order = torch.Generator().manual_seed(plan.seed)
-        for epoch in range(plan.epochs):
-            found = []
-            for number, part in enumerate(torch.randperm(rows, generator=order).tensor_split(batches)):
-                set_rates(stepper, rates, epoch * batches + number, plan.epochs * batches)
-                found.append(self._step(stepper, part))
-            stepper.end_epoch()
-            with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # no label in the whole epoch
-                self.losses.append(np.nanmean(found, axis=0).tolist())
-
-    def _step(self, stepper: Stepper[Any], rows: Tensor) -> list[float]:
-        report = stepper.step(self.task_losses, rows)
-        if isinstance(report, MeritReport):
-            for task in self._starved.see(report.weights, report.losses, report.challenger):
-                advice = self._starved.advice(task).replace(f"`{task}`", f"`{self._targets[int(task)].name}`", 1)
-                warnings.warn(advice, StarvationWarning, stacklevel=4)
-        return list(report.losses.values())
-
-
-def set_rates(stepper: Stepper[Any], rates: Sequence[Sequence[float]], step: int, steps: int) -> None:
-    """Raise the rates linearly for the first tenth of the steps, and let them fall to zero then."""
-    rise = round(RISE * steps)
-    factor = (step + 1) / rise if step < rise else (steps - step) / (steps - rise)
-    for optimizer, own in zip(stepper.optimizers, rates, strict=True):
-        for group, rate in zip(optimizer.param_groups, own, strict=True):
-            group["lr"] = factor * rate
+        for _ in range(plan.epochs):
+            for part in torch.randperm(rows, generator=order).tensor_split(batches):
+                trainer.step(part)
+            trainer.end_epoch({})
+        self.losses = np.array([trainer.history.losses[name] for name in names]).T.tolist()
+        self.starved = list(trainer.starved)

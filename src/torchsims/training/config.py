@@ -2,14 +2,26 @@
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
-from torchsims.registry import choose
+from torchsims.registry import choose, option_text, split_list
 
-__all__ = ["Execution", "RunConfig", "is_workload_setting", "read_config", "setting", "write_config"]
+__all__ = [
+    "ComparisonConfig",
+    "Execution",
+    "RunConfig",
+    "command_line",
+    "config_text",
+    "default_of",
+    "is_workload_setting",
+    "read_config",
+    "setting",
+    "value_text",
+    "write_config",
+]
 
 T = TypeVar("T", bound="RunConfig")
 
@@ -104,6 +116,22 @@ class Execution:
     jobs: int = setting(0, "Runs at a time in a comparison; 0 for as many as there are cores.")
 
 
+@dataclass(frozen=True)
+class ComparisonConfig:
+    """What a comparison compares.
+
+    Example:
+        >>> ComparisonConfig(seeds=3).methods
+        ('ew', 'gls', 'stch', 'foops', 'sims')
+    """
+
+    methods: tuple[str, ...] = setting(
+        ("ew", "gls", "stch", "foops", "sims"), "Methods, separated by commas, with options: ew,sims:tau=1."
+    )
+    seeds: int = setting(1, "Number of seeds.")
+    baseline: str = setting("ew", "The one of the methods that Delta_b is relative to.")
+
+
 def read_config(path: Path) -> dict[str, Any]:
     """Return the settings in a TOML or JSON file, by name; those that it leaves out are not there.
 
@@ -144,6 +172,41 @@ def config_text(config: RunConfig, suffix: str = ".toml") -> str:
 def default_of(entry: "Field[Any]") -> Any:
     """Return the default of a field."""
     return entry.default if entry.default_factory is MISSING else entry.default_factory()
+
+
+def value_text(value: Any) -> str:
+    """Return the value of a setting as a command line has it."""
+    if isinstance(value, tuple):
+        inner = "; " if value and isinstance(value[0], tuple) else ","
+        return inner.join(map(value_text, value))
+    return "" if isinstance(value, Mapping) else option_text(value)
+
+
+def command_line(words: Sequence[str], given: Mapping[str, Any]) -> list[str]:
+    """Return the words of a command line that repeats a command.
+
+    Example:
+        >>> command_line(["torchsims", "compare"], {"seeds": 3, "methods": ("ew", "sims"), "rescale": {"depth": 100.0}})
+        ['torchsims', 'compare', '--seeds', '3', '--methods', 'ew,sims', '--rescale', 'depth=100']
+    """
+    line = list(words)
+    for name, value in given.items():
+        flag = f"--{name.replace('_', '-')}"
+        if isinstance(value, Mapping):
+            for task, factor in value.items():
+                line += [flag, f"{quote_name(task)}={option_text(factor)}"]
+        elif isinstance(value, bool):
+            line.append(flag if value else f"--no-{flag.removeprefix('--')}")
+        elif isinstance(value, tuple) and name == "tasks":
+            line += [flag, ",".join(map(quote_name, value))]
+        else:
+            line += [flag, value_text(value) if isinstance(value, tuple | float) else str(value)]
+    return line
+
+
+def quote_name(task: str) -> str:
+    """Return the name of a task as the command line takes it."""
+    return task if split_list(task) == (task,) and '"' not in task else '"' + task.replace('"', '""') + '"'
 
 
 def _checked(name: str, value: Any, hint: Any) -> Any:

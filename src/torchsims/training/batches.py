@@ -7,9 +7,10 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from torchsims.training.seeding import mix
 from torchsims.workloads import Batched
 
-__all__ = ["Batches", "count_batches", "load", "mix", "shards", "training_batches"]
+__all__ = ["Batches", "count_batches", "load_batches", "shards", "training_batches"]
 
 
 @final
@@ -78,7 +79,7 @@ def shards(items: list[int], rank: int, ranks: int, parts: int) -> list[list[int
     return [own[part::parts] for part in range(parts)]
 
 
-def load(dataset: Dataset[Any], batches: Iterable[list[int]], workers: int) -> Iterator[Any]:
+def load_batches(dataset: Dataset[Any], batches: Iterable[list[int]], workers: int) -> Iterator[Any]:
     """Yield the batches, each item with a leading dimension, loaded by ``workers`` processes or by this one."""
     if isinstance(dataset, Batched) and not workers:
         yield from map(dataset.batch, batches)
@@ -91,13 +92,3 @@ def load(dataset: Dataset[Any], batches: Iterable[list[int]], workers: int) -> I
         if not above:
             raise
         raise type(error)(last.partition(": ")[2]) from error
-
-
-def mix(*numbers: int) -> int:
-    """Return one seed out of several numbers, such that near numbers give seeds that have nothing in common."""
-    state = 0x9E3779B97F4A7C15
-    for number in numbers:  # the finaliser of splitmix64
-        state = (state ^ number) * 0xBF58476D1CE4E5B9 % 2**64
-        state = (state ^ (state >> 27)) * 0x94D049BB133111EB % 2**64
-        state ^= state >> 31
-    return state % 2**63

@@ -1,0 +1,92 @@
+"""Commands on runs that are there: predict, report, export."""
+
+import time
+from pathlib import Path
+from shlex import join
+from typing import Annotated
+
+import typer
+
+from torchsims.cli._inputs import bad_input, prepare_output_dir
+from torchsims.cli._train import Out, print_report
+
+__all__ = ["export", "predict", "report"]
+
+RunFolder = Annotated[
+    Path, typer.Argument(help="Folder that train left, or one in runs/ of compare.", metavar="RUN", show_default=False)
+]
+Named = Annotated[
+    list[str] | None,
+    typer.Option("--data", "--model", help="package.module:Class that the run names and that may be imported."),
+]
+
+
+def predict(
+    run: RunFolder,
+    files: Annotated[list[Path], typer.Argument(help="Images, or tables with the features.", metavar="FILE...")],
+    out: Out = None,
+    named: Named = None,
+) -> None:
+    """Predict every task for images (colour maps, IMAGE_TASK.png) or rows of tables (TABLE_predictions.csv)."""
+    from torchsims.reporting import markdown, prediction_report, write_report
+    from torchsims.training import load
+
+    begin = time.perf_counter()
+    out = out or Path("runs") / "predict"
+    command = join(["torchsims", "predict", str(run), *map(str, files)])
+    with bad_input():
+        names = [path.name for path in files]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"Files should have distinct names. Found more than one `{twice[0]}`.")
+        predictor = load(run, named=named or ())
+        predictions = [predictor.predict_file(path) for path in files]
+        report, contents = prediction_report(predictions, command, {"run": str(run)})
+    prepare_output_dir(out)
+    for name, content in contents.items():
+        (out / name).write_bytes(content)
+    write_report(report, out, time.perf_counter() - begin, into=True)
+    typer.echo(markdown(report.rows))
+    typer.echo(f"Page: {out / 'report.html'}")
+
+
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Folders that train or compare left.", metavar="RUN...")],
+    baseline: Annotated[str | None, typer.Option(help="Label that Delta_b is relative to; EW if there.")] = None,
+    out: Out = None,
+) -> None:
+    """Write one page of finished runs."""
+    from torchsims.reporting import comparison_report, write_report
+    from torchsims.sweeps import find_runs
+
+    begin = time.perf_counter()
+    with bad_input():
+        found = find_runs(runs)
+        labels = list(dict.fromkeys(run.label for run in found))
+        if baseline is not None and baseline not in labels:
+            raise ValueError(f"Parameter `baseline` should be one of {'; '.join(labels)}. Found `{baseline}`.")
+    out = out or Path("runs") / "report"
+    prepare_output_dir(out)
+    command = join(["torchsims", "report", *map(str, runs)])
+    page = comparison_report("Finished runs", command, found, baseline=baseline or "EW")
+    write_report(page, out, time.perf_counter() - begin, into=True)
+    print_report(page, out)
+
+
+def export(
+    run: RunFolder,
+    formats: Annotated[str, typer.Option(help="safetensors, pt2 (torch.export) or onnx, separated by commas.")] = (
+        "safetensors"
+    ),
+    out: Out = None,
+    named: Named = None,
+) -> None:
+    """Write the model of a run for use without torchsims."""
+    from torchsims.registry import split_list
+    from torchsims.training import export_run
+
+    out = out or Path("runs") / "export"
+    prepare_output_dir(out)
+    with bad_input():
+        paths = export_run(run, out, split_list(formats), named=named or ())
+    for path in paths:
+        typer.echo(f"Written: {path}")

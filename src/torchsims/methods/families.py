@@ -1,0 +1,187 @@
+"""The families of methods: how the stepper of a class is made from texts, numbers and a learning rate."""
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from inspect import signature
+from math import inf
+from typing import Any, TypeAlias, final
+
+from torch import nn
+
+from torchsims import normalizers
+from torchsims.aggregations import Aggregation
+from torchsims.normalizers import Normalizer
+from torchsims.registry import choose, convert_options, normalize_name, option_defaults
+from torchsims.scalarizations import Scalarization
+from torchsims.steppers import SIMS, Aggregated, OptimizerFactory, Scalarized, Stepper
+from torchsims.transforms import Asinh, Identity, Log, Power, Transform
+
+__all__ = ["Family", "find_family"]
+
+RATIO = 2.0  # learning rate of the challenger over that of the model
+DEFAULT = "default"  # the transform that a method is defined with
+
+TRANSFORMS: dict[str, Callable[[], Transform]] = {
+    "ln": Log,
+    "x": Identity,
+    "x^2": lambda: Power(2.0),
+    "sqrt": lambda: Power(0.5),
+    "asinh0.1": lambda: Asinh(0.1),
+    "asinh0.01": lambda: Asinh(0.01),
+}
+NORMALIZERS: dict[str, Callable[[], Normalizer | None]] = {
+    "none": lambda: None,
+    **{normalize_name(name): getattr(normalizers, name) for name in normalizers.__all__ if name != "Normalizer"},
+}
+
+MakeOptimizer: TypeAlias = Callable[[float], OptimizerFactory]
+"""Makes an optimizer factory from a multiple of the learning rate."""
+
+
+class Family(ABC):
+    """How the stepper of one class of methods is made.
+
+    Args:
+        kind: the class, or an object of it, of which every stepper gets a copy.
+
+    Attributes:
+        label: name of the family.
+        passes: forward + backward passes per step.
+        defaults: options that a text can give, with their defaults.
+    """
+
+    label: str
+    passes: str
+    defaults: dict[str, Any]
+
+    def __init__(self, kind: Any) -> None:
+        self._kind = kind
+
+    def convert(self, what: str, options: Mapping[str, str]) -> dict[str, Any]:
+        """Return the texts of options as values."""
+        return convert_options(what, options, self.defaults)
+
+    @abstractmethod
+    def build(
+        self, model: nn.Module, tasks: Sequence[str], optimizer: MakeOptimizer, options: dict[str, Any]
+    ) -> Stepper[Any]:
+        """Return the stepper that trains ``model``."""
+
+    def _make(self, model: nn.Module, tasks: Sequence[str], options: dict[str, Any]) -> nn.Module:
+        """Return the module of a loss-level or gradient-level method, on the device of the model."""
+        if not isinstance(self._kind, type):
+            made: nn.Module = copy.deepcopy(self._kind)
+        else:
+            if "tasks" in signature(self._kind).parameters:
+                options["tasks"] = list(tasks)
+            made = self._kind(**options)
+        return made.to(next(model.parameters()).device)
+
+
+@final
+class MeritFamily(Family):
+    """SIMS, FOOPS and subclasses of SIMS."""
+
+    label = "merit function"
+    passes = "2 + 2 joint, 3 + 2 sequential"
+
+    def __init__(self, kind: type[SIMS]) -> None:
+        super().__init__(kind)
+        own = {"transform": "ln"} if kind is SIMS else {}
+        # Joint by default: a single process has the room, and it is the faster of two ways to the same numbers.
+        self.defaults = {**option_defaults(kind), "evaluation": "joint", "ratio": RATIO, **own, "normalizer": "none"}
+
+    def build(
+        self, model: nn.Module, tasks: Sequence[str], optimizer: MakeOptimizer, options: dict[str, Any]
+    ) -> Stepper[Any]:
+        options = {"evaluation": "joint", **options}
+        if not 0 < (ratio := options.pop("ratio", RATIO)) < inf:
+            raise ValueError(f"Option `ratio` should be positive. Found `ratio={ratio}`.")
+        if "transform" in options:
+            options["transform"] = _transform(options["transform"])
+        stepper: Stepper[Any] = self._kind(
+            model, outer=optimizer(1.0), inner=optimizer(ratio), normalize=_normalizer(options), **options
+        )
+        return stepper
+
+
+@final
+class ScalarizedFamily(Family):
+    """Loss-level methods: scalarizations, and scalarizers of TorchJD."""
+
+    label = "loss-level"
+
+    def __init__(self, kind: Any) -> None:
+        super().__init__(kind)
+        self.passes = "2 + 1" if getattr(kind, "observes", False) else "1 + 1"
+        own = option_defaults(kind) if isinstance(kind, type) else {}
+        self.defaults = {**own, "normalizer": "none"}
+        self._by_task: str | None = getattr(kind, "options_by_task", None) if isinstance(kind, type) else None
+
+    def convert(self, what: str, options: Mapping[str, str]) -> dict[str, Any]:
+        if self._by_task is None:
+            return super().convert(what, options)
+        known = {key: text for key, text in options.items() if key in self.defaults}
+        numbers = {key: text for key, text in options.items() if key not in known}
+        by_task = convert_options(what, numbers, dict.fromkeys(numbers, 0.0)) if numbers else {}
+        return super().convert(what, known) | {self._by_task: by_task}
+
+    def build(
+        self, model: nn.Module, tasks: Sequence[str], optimizer: MakeOptimizer, options: dict[str, Any]
+    ) -> Stepper[Any]:
+        normalizer = _normalizer(options)
+        return Scalarized(model, self._make(model, tasks, options), outer=optimizer(1.0), normalize=normalizer)
+
+
+@final
+class AggregatedFamily(Family):
+    """Gradient-level methods: aggregations, and weightings and aggregators of TorchJD."""
+
+    label = "gradient-level"
+    passes = "1 + m"
+
+    def __init__(self, kind: Any) -> None:
+        super().__init__(kind)
+        own = option_defaults(kind) if isinstance(kind, type) else {}
+        self.defaults = {**own, "transform": DEFAULT, "normalizer": "none"}
+
+    def build(
+        self, model: nn.Module, tasks: Sequence[str], optimizer: MakeOptimizer, options: dict[str, Any]
+    ) -> Stepper[Any]:
+        normalizer, name = _normalizer(options), options.pop("transform", DEFAULT)
+        transform = None if name == DEFAULT else _transform(name)
+        method = self._make(model, tasks, options)
+        return Aggregated(model, method, outer=optimizer(1.0), transform=transform, normalize=normalizer)
+
+
+def find_family(kind: Any, name: str) -> Family:
+    """Return the family of a class of methods, or of an object of one.
+
+    Args:
+        kind: a scalarization, an aggregation, a subclass of SIMS, or a method of TorchJD.
+        name: what the method is called in an error.
+    """
+    found = kind if isinstance(kind, type) else type(kind)
+    if issubclass(found, SIMS) and isinstance(kind, type):
+        return MeritFamily(kind)
+    if issubclass(found, Scalarization) or _is_torchjd(found, "torchjd.scalarization", ("Scalarizer",)):
+        return ScalarizedFamily(kind)
+    if issubclass(found, Aggregation) or _is_torchjd(found, "torchjd.aggregation", ("Aggregator", "Weighting")):
+        return AggregatedFamily(kind)
+    raise ValueError(
+        f"A method should be a scalarization, an aggregation, a subclass of SIMS, or one of TorchJD's. Found `{name}`."
+    )
+
+
+def _is_torchjd(kind: type, module: str, bases: Sequence[str]) -> bool:
+    """Return whether a class descends from a base class of TorchJD, without importing TorchJD."""
+    return any(base.__module__.startswith(module) and base.__name__ in bases for base in kind.__mro__)
+
+
+def _transform(name: str) -> Transform:
+    return TRANSFORMS[choose("transform", name, TRANSFORMS)]()
+
+
+def _normalizer(options: dict[str, Any]) -> Normalizer | None:
+    return NORMALIZERS[choose("normalizer", normalize_name(options.pop("normalizer", "none")), NORMALIZERS)]()

@@ -1,0 +1,173 @@
+"""Every method by name: built in, registered by an installed package, or named as ``package.module:Class``."""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from inspect import isabstract
+from typing import Any, final
+
+import torch
+from torch import nn
+from torch.optim import Adam
+
+from torchsims import aggregations, scalarizations
+from torchsims.methods.families import find_family
+from torchsims.registry import Registry, Spec, normalize_name, option_text
+from torchsims.steppers import FOOPS, SIMS, OptimizerFactory, Stepper
+
+__all__ = ["METHODS", "Method", "catalogue", "names"]
+
+
+def _builtin() -> dict[str, type]:
+    """Return every method that is built in: a new one needs no line here."""
+    found = [SIMS, FOOPS]
+    for module in (scalarizations, aggregations):
+        found += [kind for kind in map(module.__dict__.get, module.__all__) if _is_method(kind)]
+    return {_name(kind): kind for kind in found}
+
+
+def _is_method(kind: object) -> bool:
+    """Return whether something is a method, and not a base class or a function."""
+    return isinstance(kind, type) and not isabstract(kind)
+
+
+def _name(kind: type) -> str:
+    return normalize_name(str(getattr(kind, "short_name", None) or kind.__name__))
+
+
+METHODS = Registry("method", "torchsims.methods", _builtin)
+"""The registry of methods; other packages add theirs with the entry-point group ``torchsims.methods``."""
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all registered methods.
+
+    Example:
+        >>> names()[:4]
+        ('sims', 'foops', 'dwa', 'ew')
+    """
+    return METHODS.names()
+
+
+def catalogue() -> list[dict[str, str]]:
+    """Return one row per method: name, family, forward + backward passes per step, options with their defaults.
+
+    Methods are listed whether the packages they need are installed or not.
+
+    Example:
+        >>> catalogue()[0]["family"]
+        'merit function'
+    """
+    families = {name: find_family(METHODS.load(name), name) for name in names()}
+    return [
+        {
+            "method": name,
+            "family": family.label,
+            "passes": family.passes,
+            "options": ", ".join(f"{key}={option_text(value)}" for key, value in family.defaults.items()),
+        }
+        for name, family in families.items()
+    ]
+
+
+@final
+class Method:
+    """A method by name, with the options that differ from its defaults.
+
+    Args:
+        method: a name and options, ``"sims:tau=1:transform=sqrt"``, or a scalarization, an aggregation or a method of
+            TorchJD, of which every stepper gets a copy. Beside the arguments of the class, the options are ``ratio``
+            (learning rate of the challenger over that of the model), ``transform`` and ``normalizer``.
+
+    Attributes:
+        name: the registered name, or ``package.module:Class``.
+        options: values of the given options.
+        label: what tables and plots call the method.
+
+    Example:
+        >>> Method("imtl-l").name
+        'imtll'
+        >>> Method("sims:tua=1")
+        Traceback (most recent call last):
+        ValueError: There is no option of method `sims` `tua`. Did you mean `tau`? The names are tau, ...
+    """
+
+    def __init__(self, method: Any) -> None:
+        if isinstance(method, str):
+            spec = Spec.parse(method)
+            self.name, kind = spec.name, METHODS.load(spec.name)
+        else:
+            kind, spec = method, Spec("")
+            self.name = f"{type(method).__module__}:{type(method).__qualname__}"
+        self._family = find_family(kind, self.name)
+        self.options = self._family.convert(f"method `{self.name}`", spec.options)
+        self._texts = _texts(self.options)
+        self.label = ", ".join([_label(kind), *(f"{key} {text}" for key, text in self._texts.items())])
+
+    def __str__(self) -> str:
+        return str(Spec(self.name, dict(sorted(self._texts.items()))))
+
+    @property
+    def family(self) -> str:
+        """Name of the family."""
+        return self._family.label
+
+    @property
+    def passes(self) -> str:
+        """Forward + backward passes per step."""
+        return self._family.passes
+
+    @property
+    def defaults(self) -> Mapping[str, Any]:
+        """All options with their defaults."""
+        return self._family.defaults
+
+    def check(self, tasks: Iterable[str]) -> None:
+        """Raise the error that a bad option leads to; draw no random number."""
+        with torch.random.fork_rng(devices=[]):
+            self.build(nn.Linear(1, 1), tasks, lr=1e-3)
+
+    def build(
+        self,
+        model: nn.Module,
+        tasks: Iterable[str],
+        lr: float,
+        optimizer: Callable[..., Any] = Adam,
+        *,
+        evaluation: str = "auto",
+        seed: int = 0,
+    ) -> Stepper[Any]:
+        """Return the stepper that trains ``model``.
+
+        Args:
+            model: the module.
+            tasks: names of the losses.
+            lr: learning rate of the model; that of the challenger is ``ratio`` times as large.
+            optimizer: makes an optimizer from named parameters and ``lr``.
+            evaluation: ``"sequential"`` or ``"joint"`` for methods with two copies whose options leave it open.
+            seed: seed of a method that draws random numbers, unless its options have one.
+
+        Example:
+            >>> Method("sims:tau=1").build(nn.Linear(2, 2), tasks=["a", "b"], lr=1e-3).tau
+            1.0
+        """
+        given = {"seed": seed} | ({} if evaluation == "auto" else {"evaluation": evaluation})
+        options = {key: value for key, value in given.items() if key in self.defaults} | self.options
+
+        def rate(factor: float) -> OptimizerFactory:
+            return partial(optimizer, lr=factor * lr)
+
+        return self._family.build(model, list(tasks), rate, options)
+
+
+def _texts(options: Mapping[str, Any]) -> dict[str, str]:
+    """Return the texts of options; numbers by task stand for themselves."""
+    texts: dict[str, str] = {}
+    for key, value in options.items():
+        texts |= (
+            {k: option_text(v) for k, v in value.items()} if isinstance(value, Mapping) else {key: option_text(value)}
+        )
+    return texts
+
+
+def _label(kind: Any) -> str:
+    return (kind if isinstance(kind, type) else type(kind)).__name__

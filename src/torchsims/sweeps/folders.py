@@ -1,0 +1,176 @@
+"""Folders of runs: trained, reported, read back, and gathered for one table."""
+
+import io
+import json
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from shlex import join
+from time import perf_counter
+from typing import Any, final
+from zipfile import BadZipFile
+
+import numpy as np
+
+from torchsims._starvation import StarvationWarning
+from torchsims.reporting import Advance, Progress, run_report, write_report
+from torchsims.training import (
+    Callback,
+    Execution,
+    Resolved,
+    Run,
+    RunConfig,
+    StepValues,
+    TensorBoard,
+    command_of,
+    launched,
+    replace_file,
+    train,
+)
+
+__all__ = ["ProgressBar", "check_alike", "find_runs", "folder_name", "read_run", "train_and_report"]
+
+RESULTS, SAMPLES = "results.json", "samples.npz"
+FREE = ("method", "model", "rescale", "evaluation", "seed")
+"""Settings in which runs of one table may differ."""
+
+
+def folder_name(config: RunConfig) -> str:
+    """Return a name for the folder of a run among others on the same data.
+
+    Example:
+        >>> folder_name(RunConfig(model="hps", method="sims:tau=0.1", seed=2, rescale={"depth": 100.0}))
+        'hps_sims_tau=0.1_depth=100_seed=2'
+    """
+    parts = [config.model, config.method, *(f"{task}={factor:g}" for task, factor in config.rescale.items())]
+    name = "_".join([*parts, f"seed={config.seed}"]).replace(":", "_")
+    return "".join(c if c.isalnum() or c in "._=+-" else "-" for c in name)
+
+
+def train_and_report(
+    resolved: Resolved,
+    folder: Path,
+    *,
+    callbacks: Sequence[Callback] = (),
+    execution: Execution | None = None,
+    draw: bool = False,
+) -> Run:
+    """Train, or go on, and leave the results in the folder of the run.
+
+    Args:
+        resolved: what to do.
+        folder: folder of this run alone.
+        callbacks: what is called while it trains.
+        execution: how to do it.
+        draw: whether the page has figures.
+    """
+    begin = perf_counter()
+    callbacks = [*callbacks, TensorBoard(folder / "tensorboard")]
+    with launched() as world, warnings.catch_warnings(action="ignore", category=StarvationWarning):
+        run = train(resolved, folder, callbacks=callbacks, execution=execution)  # callbacks hear of starved tasks
+        if world.first:
+            buffer = io.BytesIO()
+            np.savez_compressed(buffer, allow_pickle=False, **(run.samples or {}))
+            replace_file(folder / SAMPLES, buffer.getvalue())
+            report = run_report(run, join(command_of(run.config)), draw=draw)
+            write_report(report, folder, perf_counter() - begin, into=True)
+        world.wait()  # nobody reads what is not written yet
+    return run
+
+
+@final
+class ProgressBar(Callback):
+    """Shows the progress of a run and its losses.
+
+    Args:
+        progress: shows it.
+        name: name of the run.
+        warn: called with warnings.
+    """
+
+    def __init__(self, progress: Progress, name: str, warn: Callable[[str], None] = lambda sentence: None) -> None:
+        self._progress, self._name, self._warn = progress, name, warn
+        self._advance: Advance | None = None
+
+    def on_start(self, step: int, steps: int) -> None:
+        self._advance = self._progress(self._name, steps)
+        self._advance(step)
+
+    def on_step(self, step: int, values: StepValues) -> None:
+        assert self._advance is not None
+        self._advance(1, "  ".join(f"{task} {loss:.3g}" for task, loss in values.losses.items()))
+
+    def on_warning(self, sentence: str) -> None:
+        self._warn(sentence)
+
+
+def read_run(folder: Path, config: RunConfig | None = None) -> Run | None:
+    """Return the finished run in a folder, or None; raise an error if it is damaged or has another configuration."""
+    path = folder / RESULTS
+    if not path.exists():
+        return None
+    try:
+        results = json.loads(path.read_text(encoding="utf-8"))
+        samples: dict[str, Any] | None = None
+        if (folder / SAMPLES).exists():
+            with np.load(folder / SAMPLES, allow_pickle=False) as arrays:
+                samples = {name: arrays[name] for name in arrays.files}
+        found = RunConfig.from_dict(
+            {name: value for name, value in results["settings"].items() if name in RunConfig.__dataclass_fields__}
+        )
+        run = Run.from_dict(results["run"], found, samples)
+    except (ValueError, KeyError, TypeError, AttributeError, OSError, EOFError, BadZipFile) as error:
+        raise ValueError(
+            f"The folder `{folder}` should hold a finished training run. Found none, or a damaged one."
+        ) from error
+    if config is not None and run.config != config:
+        raise ValueError(
+            f"The folder `{folder}` holds a run with another configuration: {join(command_of(run.config))}."
+        )
+    return run
+
+
+def find_runs(folders: Sequence[Path]) -> list[Run]:
+    """Return the finished runs in folders that ``torchsims train`` or ``torchsims compare`` left.
+
+    Runs that differ in more than method, model, rescaling and seed do not belong in one table: that is an error.
+    """
+    found: list[Run] = []
+    for folder in folders:
+        if not folder.is_dir():
+            raise ValueError(f"There is no folder `{folder}`.")
+        inside = sorted((folder / "runs").iterdir()) if (folder / "runs").is_dir() else [folder]
+        here = [run for run in map(read_run, inside) if run is not None]
+        if not here:
+            raise ValueError(f"There is no finished run in `{folder}`.")
+        found += sorted(here, key=_order_in(folder))
+    check_alike(found)
+    return found
+
+
+def _order_in(folder: Path) -> Any:
+    """Return a key that sorts runs as the table in their folder has them."""
+    try:
+        labels = [row["method"] for row in json.loads((folder / RESULTS).read_text(encoding="utf-8"))["rows"]]
+    except (OSError, ValueError, KeyError, TypeError):  # without a table, in the order of the folders
+        labels = []
+    return lambda run: (labels.index(run.label) if run.label in labels else len(labels), run.seed)
+
+
+def check_alike(runs: Sequence[Run]) -> None:
+    """Raise an error if runs do not belong in one table."""
+    first = runs[0].config.to_dict()
+    seen: dict[str, dict[int, Run]] = {}
+    for run in runs:
+        for name, value in run.config.to_dict().items():
+            if name not in FREE and value != first[name]:
+                raise ValueError(f"All runs of a page should have the same `{name}`. Found {first[name]} and {value}.")
+        same = seen.setdefault(run.label, {})
+        if run.seed in same:
+            raise ValueError(f"Every run should be there once. Found two of {run.label} with seed {run.seed}.")
+        same[run.seed] = run
+        other = next(iter(same.values())).config.model
+        if other != run.config.model:
+            raise ValueError(
+                f"All runs called {run.label} should have the same model. Found {other} and {run.config.model}."
+            )

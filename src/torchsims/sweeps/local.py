@@ -1,0 +1,296 @@
+"""Runs on this machine, in processes of their own where there are cores for them."""
+
+import os
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import TypeAlias, final
+
+import torch
+
+from torchsims.reporting import RunState, RunStatus, ShowStatus
+from torchsims.sweeps.folders import folder_name, read_run, train_and_report
+from torchsims.training import (
+    Callback,
+    Execution,
+    Resolved,
+    Run,
+    RunConfig,
+    StepValues,
+    StoppedError,
+    asked_to_stop,
+    launched,
+    load_checkpoint,
+    processes,
+    resolve,
+)
+
+__all__ = ["RunCell", "check_cells", "run_all"]
+
+EVERY = 8  # steps between two reports of a run
+LISTEN = 0.5  # seconds between two looks at whether somebody asked to stop
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is, and its last losses."""
+
+    text: str
+    losses: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Warned:
+    """A warning of a run."""
+
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The end of a run: finished, or failed for a reason."""
+
+    failure: str | None = None
+
+
+Event: TypeAlias = Progress | Warned | Ended
+
+
+@dataclass(eq=False)
+class RunCell:
+    """One run of a comparison.
+
+    Attributes:
+        resolved: what the run does.
+        folder: folder of the run.
+        warn: called with warnings of the run.
+        state: whether it waits, runs or is over.
+        progress: how far it is.
+        losses: its last losses, by task.
+        run: what it found, once it is finished.
+        failure: why it failed, if it did.
+    """
+
+    resolved: Resolved
+    folder: Path
+    warn: Callable[[str], None] = lambda sentence: None
+    state: RunState = RunState.WAITING
+    progress: str = ""
+    losses: dict[str, float] = field(default_factory=dict)
+    run: Run | None = None
+    failure: str | None = None
+
+    @property
+    def config(self) -> RunConfig:
+        """Configuration of the run."""
+        return self.resolved.config
+
+    @property
+    def label(self) -> str:
+        """What tables call the run."""
+        return self.resolved.label
+
+    def status(self) -> RunStatus:
+        """Return what the live table shows."""
+        return RunStatus(self.label, self.config.seed, self.state, self.progress, self.losses)
+
+    def handle(self, event: Event) -> None:
+        """Take note of what a run reports."""
+        if isinstance(event, Progress):
+            self.state, self.progress, self.losses = RunState.RUNNING, event.text, event.losses
+        elif isinstance(event, Warned):
+            self.warn(f"{self.label}, seed {self.config.seed}: {event.sentence}")
+        elif event.failure is None:
+            self.state, self.progress = RunState.DONE, ""
+            self.run = read_run(self.folder, self.config)
+        else:
+            self.state, self.progress, self.failure = RunState.FAILED, event.failure, event.failure
+
+
+def run_all(
+    resolved: Sequence[Resolved],
+    out: Path,
+    execution: Execution,
+    show: ShowStatus,
+    warn: Callable[[str], None] = lambda sentence: None,
+) -> list[RunCell]:
+    """Run everything that is not finished yet; a run that fails does not stop the others.
+
+    Args:
+        resolved: what each run does.
+        out: each run has a folder in ``out / "runs"``.
+        execution: how many at a time, and how each.
+        show: called with the status of all runs.
+        warn: called with warnings of runs.
+
+    Raises:
+        StoppedError: after Ctrl-C, once all runs have saved their state.
+    """
+    cells = [RunCell(each, out / "runs" / folder_name(each.config), warn) for each in resolved]
+    for cell in cells:
+        cell.run = read_run(cell.folder, cell.config)
+        cell.state = RunState.WAITING if cell.run is None else RunState.DONE_BEFORE
+    open_cells = [cell for cell in cells if cell.run is None]
+
+    def refresh() -> None:
+        show([cell.status() for cell in cells])
+
+    refresh()
+    if open_cells and count_processes(execution, len(cells)) > 1:
+        _Pool(open_cells, execution, refresh).work()
+    else:
+        _run_one_by_one(open_cells, execution, refresh)
+    return cells
+
+
+def check_cells(resolved: Sequence[Resolved], out: Path) -> None:
+    """Raise an error if other runs, or damaged ones, are in the folders of these."""
+    for each in resolved:
+        folder = out / "runs" / folder_name(each.config)
+        read_run(folder, each.config)
+        load_checkpoint(folder, each.config)
+
+
+def count_processes(execution: Execution, runs: int) -> int:
+    """Return how many runs go on at a time: one per core, and one on a machine with an accelerator."""
+    if processes() > 1:
+        return 1  # every process of `torchrun` has a part of every run
+    if execution.jobs > 0:
+        return min(execution.jobs, runs)
+    if torch.accelerator.is_available():
+        return 1
+    return max(1, min((os.cpu_count() or 1) // max(1, execution.threads), runs))
+
+
+def _run_one_by_one(cells: Sequence[RunCell], execution: Execution, refresh: Callable[[], None]) -> None:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(max(1, execution.threads))
+    try:
+        with launched() as world, asked_to_stop() as asked:
+            for cell in cells:
+
+                def send(event: Event, cell: RunCell = cell) -> None:
+                    cell.handle(event)
+                    refresh()
+
+                send(_train(cell.config, cell.folder, execution, _Reporter(send)))
+                if world.any(asked()):  # in the last moments of a run, which is finished now
+                    raise StoppedError
+    finally:
+        torch.set_num_threads(threads)
+
+
+@final
+class _Reporter(Callback):
+    """Reports how far a run is."""
+
+    def __init__(self, send: Callable[[Event], None]) -> None:
+        self._send = send
+        self._steps = 0
+
+    def on_start(self, step: int, steps: int) -> None:
+        self._steps = steps
+        self._send(Progress(f"step {step} of {steps}"))
+
+    def on_step(self, step: int, values: StepValues) -> None:
+        if step % EVERY == 0:
+            self._send(Progress(f"step {step} of {self._steps}", dict(values.losses)))
+
+    def on_warning(self, sentence: str) -> None:
+        self._send(Warned(sentence))
+
+
+def _train(config: RunConfig, folder: Path, execution: Execution, callback: Callback) -> Ended:
+    """Train one run and return how it ended; its data is in memory only as long as it goes on."""
+    try:
+        train_and_report(resolve(config), folder, callbacks=[callback], execution=execution)
+    except StoppedError:
+        raise
+    except Exception as error:  # the other runs go on; the table says what happened to this one
+        return Ended(f"{type(error).__name__}: {error}")
+    return Ended()
+
+
+def _worker(connection: Connection, execution: Execution) -> None:
+    """Train what the other end asks for, until it closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # between runs; the process that started this one decides
+    torch.set_num_threads(max(1, execution.threads))
+    while True:
+        try:
+            config, folder = connection.recv()
+        except EOFError:
+            return
+        try:
+            connection.send(_train(config, folder, execution, _Reporter(connection.send)))
+        except (StoppedError, BrokenPipeError):
+            return
+
+
+class _Pool:
+    """Processes that take one run after another.
+
+    Ours, and not one of ``concurrent.futures``: the death of one process must spare the other runs.
+    """
+
+    def __init__(self, cells: Sequence[RunCell], execution: Execution, refresh: Callable[[], None]) -> None:
+        self._waiting = list(cells)
+        self._execution, self._refresh = execution, refresh
+        self._count = count_processes(execution, len(cells))
+        self._busy: dict[Connection, tuple[BaseProcess, RunCell]] = {}
+        self._idle: list[tuple[Connection, BaseProcess]] = []
+
+    def work(self) -> None:
+        """Run all; on Ctrl-C or SIGTERM ask every process to save and stop, and wait for it."""
+        try:
+            with asked_to_stop() as asked:
+                while (self._waiting or self._busy) and not asked():
+                    self._hand_out_and_listen()
+                if asked():
+                    raise StoppedError
+        finally:
+            for process, _ in self._busy.values():
+                process.terminate()
+            for connection, process in [*self._idle, *((c, p) for c, (p, _) in self._busy.items())]:
+                connection.close()
+                process.join()
+
+    def _hand_out_and_listen(self) -> None:
+        while self._waiting and len(self._busy) < self._count:
+            self._start(self._waiting.pop(0))
+        for connection in wait(list(self._busy), timeout=LISTEN):
+            assert isinstance(connection, Connection)
+            self._receive(connection)
+            self._refresh()
+
+    def _start(self, cell: RunCell) -> None:
+        connection, process = self._idle.pop() if self._idle else self._new_process()
+        self._busy[connection] = (process, cell)
+        with suppress(OSError):  # a process that is gone is noticed by the one who listens
+            connection.send((cell.config, cell.folder))
+
+    def _new_process(self) -> tuple[Connection, BaseProcess]:
+        context = get_context("spawn")
+        here, there = context.Pipe()
+        process = context.Process(target=_worker, args=(there, self._execution))
+        process.start()
+        there.close()
+        return here, process
+
+    def _receive(self, connection: Connection) -> None:
+        process, cell = self._busy[connection]
+        try:
+            event = connection.recv()
+        except (EOFError, OSError):  # the process is gone
+            process.join()
+            del self._busy[connection]
+            event = Ended(f"its process ended with code {process.exitcode}; --resume goes on")
+        else:
+            if isinstance(event, Ended):
+                del self._busy[connection]
+                self._idle.append((connection, process))
+        cell.handle(event)

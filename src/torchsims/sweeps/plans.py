@@ -1,0 +1,175 @@
+"""What to compare: configurations that differ in their method, and the report of their runs."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import nan
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Any
+
+from torchsims.methods import Method
+from torchsims.registry import Spec, option_text
+from torchsims.reporting import Report, ShowStatus, comparison_report, delta_b_by_label, metric_against
+from torchsims.sweeps.local import RunCell, run_all
+from torchsims.training import Execution, History, Resolved, Run, RunConfig, first_process, label_of, with_method
+from torchsims.workloads import workload_class
+
+if TYPE_CHECKING:  # plots are only imported by those who draw them
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "Comparison",
+    "method_grid",
+    "option_comparison",
+    "run_comparison",
+    "with_shared_temperature",
+    "with_variant",
+]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What to compare, and how to show it.
+
+    Attributes:
+        title: title of the page.
+        configs: configurations of all runs.
+        baseline: configuration that Delta_b is relative to.
+        notes: sentences for the top of the page.
+        figures: makes further figures from the runs.
+
+    Example:
+        >>> Comparison("Methods", (RunConfig(),), RunConfig(method="ew")).notes
+        ()
+    """
+
+    title: str
+    configs: tuple[RunConfig, ...]
+    baseline: RunConfig
+    notes: tuple[str, ...] = ()
+    figures: Callable[[Sequence[Run]], Mapping[str, "Figure"]] = field(default=lambda runs: {})
+
+
+def with_variant(config: RunConfig, text: str) -> RunConfig:
+    """Return the configuration with another method, or with another architecture trained by EW.
+
+    ``stl`` is one network per task of the kind that the configuration has.
+
+    Example:
+        >>> from torchsims.training import complete_config
+        >>> with_variant(complete_config({}), "stl").model
+        'stl:of=hps'
+    """
+    spec, kind = Spec.parse(text), workload_class(config.data)
+    if spec.name not in kind.architectures:
+        return with_method(config, text)
+    if spec.name == kind.single_task_name:
+        spec = spec.with_defaults(kind.single_task(config.model))
+    return replace(with_method(config, "ew"), model=str(spec))
+
+
+def with_shared_temperature(config: RunConfig, methods: Sequence[str]) -> tuple[str, ...]:
+    """Return methods with the temperature of SIMS for STCH in its normalised form: the paper gives them the same.
+
+    Example:
+        >>> from torchsims.training import complete_config
+        >>> with_shared_temperature(complete_config({}), ["ew", "stch:normalize=yes"])
+        ('ew', 'stch:normalize=yes:mu=3')
+    """
+    sims = Method(with_method(config, "sims").method)
+    tau = option_text(sims.options.get("tau", sims.defaults["tau"]))
+    specs = [Spec.parse(text) for text in methods]
+    return tuple(
+        str(spec.with_defaults(f"stch:mu={tau}")) if spec.options.get("normalize") == "yes" else str(spec)
+        for spec in specs
+    )
+
+
+def method_grid(config: RunConfig, methods: Sequence[str], seeds: int) -> tuple[RunConfig, ...]:
+    """Return configurations of all methods with the seeds 0, 1, ...; all methods of one seed before the next seed."""
+    if not seeds >= 1:
+        raise ValueError(f"Parameter `seeds` should be positive. Found `seeds = {seeds}`.")
+    if not methods:
+        raise ValueError("Parameter `methods` should not be empty.")
+    variants = [with_variant(config, text) for text in methods]
+    if any(variant in variants[:i] for i, variant in enumerate(variants)):
+        raise ValueError(f"Parameter `methods` should hold distinct methods. Found {', '.join(methods)}.")
+    return tuple(replace(variant, seed=seed) for seed in range(seeds) for variant in variants)
+
+
+def option_comparison(
+    config: RunConfig, seeds: int, title: str, *, option: str, values: Sequence[float], symbol: str
+) -> Comparison:
+    """Return the comparison of EW, and of SIMS with every value of one option, with a figure over the values.
+
+    Args:
+        config: configuration of the other settings.
+        seeds: number of seeds.
+        title: title of the page.
+        option: option of SIMS.
+        values: values of the option, increasing.
+        symbol: label of the horizontal axis.
+    """
+    methods = [f"sims:{option}={value:g}" for value in values]
+    baseline = with_variant(config, "ew")
+    labels = [label_of(with_variant(config, method)) for method in methods]
+
+    def figures(runs: Sequence[Run]) -> Mapping[str, "Figure"]:
+        curves = {r"$\Delta_b$": _curve(delta_b_by_label(runs, label_of(baseline)), labels)}
+        for task, metrics in runs[0].metrics.items():
+            name = next(iter(metrics))
+            by_label = {label: [r.metrics[task][name] for r in runs if r.label == label] for label in labels}
+            curves[f"{task} {name}"] = _curve(by_label, labels)
+        return {option: metric_against(values, curves, symbol)}
+
+    return Comparison(title, method_grid(config, ["ew", *methods], seeds), baseline, figures=figures)
+
+
+def _curve(values: Mapping[str, Sequence[float]], labels: Sequence[str]) -> tuple[list[float], list[float | None]]:
+    """Return mean and standard deviation of every label; NaN where there is no run."""
+    found = [values.get(label) or [nan] for label in labels]
+    return [fmean(each) for each in found], [stdev(each) if len(each) > 1 else None for each in found]
+
+
+def run_comparison(
+    comparison: Comparison,
+    resolved: Sequence[Resolved],
+    out: Path,
+    execution: Execution,
+    *,
+    command: str,
+    baseline: str,
+    show: ShowStatus,
+    warn: Callable[[str], None] = lambda sentence: None,
+) -> Report | None:
+    """Run everything that is not finished, and return the report; None in all processes but the first.
+
+    Args:
+        comparison: what to compare.
+        resolved: its configurations, resolved.
+        out: folder of the comparison.
+        execution: how to run it.
+        command: command line that repeats it.
+        baseline: label that Delta_b is relative to.
+        show: called with the status of all runs.
+        warn: called with the warnings of runs.
+    """
+    cells = run_all(resolved, out, execution, show, warn)
+    if not first_process():
+        return None
+    finished = [cell.run for cell in cells if cell.run is not None]
+    if not finished:
+        failures = [f"{cell.label}, seed {cell.config.seed}: {cell.failure}" for cell in cells]
+        raise RuntimeError(f"No run was finished. {' '.join(dict.fromkeys(failures))}")
+    runs = [cell.run or _failed(cell, finished[0]) for cell in cells]
+    figures = comparison.figures(runs)
+    return comparison_report(
+        comparison.title, command, runs, baseline=baseline, notes=comparison.notes, figures=figures
+    )
+
+
+def _failed(cell: RunCell, like: Run) -> Run:
+    """Return a run that failed: leaving it out of the means would flatter its method."""
+    metrics = {task: dict.fromkeys(values, nan) for task, values in like.metrics.items()}
+    more: dict[str, Any] = {"passes": cell.resolved.method.passes, "rescaled": cell.resolved.unscaled_label}
+    return Run(cell.label, cell.config, metrics, like.higher_is_better, History(), failure=cell.failure, **more)

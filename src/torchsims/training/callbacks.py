@@ -1,0 +1,96 @@
+"""Callbacks: what is called while a run trains."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from torchsims.training.run import Metrics
+
+__all__ = ["Callback", "StepValues", "TensorBoard"]
+
+
+@dataclass(frozen=True)
+class StepValues:
+    """Numbers of one step.
+
+    Attributes:
+        losses: losses in the units of the data, by task; NaN without a label.
+        weights: weights by task.
+        lr: learning rate of the model.
+        merit: value of the merit function, for methods that have one.
+
+    Example:
+        >>> StepValues({"depth": 0.5}, {"depth": 1.0}, lr=1e-3).merit is None
+        True
+    """
+
+    losses: Mapping[str, float]
+    weights: Mapping[str, float]
+    lr: float
+    merit: float | None = None
+
+
+class Callback:
+    """Base class of callbacks; every method may be left out."""
+
+    def on_start(self, step: int, steps: int) -> None:
+        """Training begins, or goes on, at ``step`` of ``steps``."""
+
+    def on_step(self, step: int, values: StepValues) -> None:
+        """A step was taken."""
+
+    def on_epoch(self, step: int, metrics: Metrics) -> None:
+        """An epoch ended with ``step``; the metrics are those of the validation split."""
+
+    def on_warning(self, sentence: str) -> None:
+        """Something happened that the user should know, such as a starved task."""
+
+    def on_end(self) -> None:
+        """Training ended, whether the run is finished or not."""
+
+
+@final
+class TensorBoard(Callback):
+    """Writes losses, weights, merit, learning rate and validation metrics to event files.
+
+    Args:
+        folder: folder of the event files.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     callback = TensorBoard(Path(folder))
+        ...     callback.on_start(0, 1)
+        ...     callback.on_step(0, StepValues({"depth": 0.5}, {"depth": 1.0}, lr=1e-3))
+        ...     callback.on_end()
+        ...     len(list(Path(folder).iterdir()))
+        1
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._writer: Any = None
+
+    def on_start(self, step: int, steps: int) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        # What a killed run wrote after its last checkpoint is purged.
+        self._writer = SummaryWriter(str(self._folder), purge_step=step)
+
+    def on_step(self, step: int, values: StepValues) -> None:
+        for kind, by_task in (("losses", values.losses), ("weights", values.weights)):
+            for task, value in by_task.items():
+                self._writer.add_scalar(f"{kind}/{task}", value, step)
+        for name, number in (("merit", values.merit), ("lr", values.lr)):
+            if number is not None:
+                self._writer.add_scalar(name, number, step)
+
+    def on_epoch(self, step: int, metrics: Metrics) -> None:
+        for task, values in metrics.items():
+            for name, value in values.items():
+                self._writer.add_scalar(f"validation/{task}/{name}", value, step)
+
+    def on_end(self) -> None:
+        if self._writer is not None:
+            self._writer.close()

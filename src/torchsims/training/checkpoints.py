@@ -1,0 +1,139 @@
+"""Checkpoints and other files of a run: there as a whole or not at all, and by one process at a time."""
+
+import io
+import os
+import shutil
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
+
+import torch
+
+from torchsims.training.config import RunConfig
+
+__all__ = [
+    "CHECKPOINT",
+    "PREVIOUS",
+    "load_checkpoint",
+    "lock_folder",
+    "read_checkpoint",
+    "replace_file",
+    "save_checkpoint",
+]
+
+CHECKPOINT, PREVIOUS = "checkpoint.pt", "checkpoint.previous.pt"
+LOCK = ".torchsims.lock"
+FORMAT = 2
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file beside its place and move it there: at any moment the old or the new one is there, complete.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     replace_file(Path(folder) / "a" / "notes.txt", b"all of it")
+        ...     [path.name for path in (Path(folder) / "a").iterdir()]
+        ['notes.txt']
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = _temporary(path)
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise OSError(error.errno, f"{error.strerror} while writing `{path}`") from error
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _temporary(path: Path) -> Path:
+    """Return the one name that a file has while it is written: the next write replaces what a kill left."""
+    return path.with_name(f".{path.name}.torchsims-tmp")
+
+
+@contextmanager
+def lock_folder(folder: Path, writes: bool = True) -> Iterator[None]:
+    """Keep a second process from training in the same folder; a process that only reads needs no lock."""
+    if not writes:
+        yield
+        return
+    from filelock import FileLock, Timeout
+
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(folder / LOCK, timeout=0):
+            yield
+    except Timeout as error:
+        raise ValueError(f"Another process trains in `{folder}`. Wait for it, or choose another folder.") from error
+
+
+def save_checkpoint(folder: Path, config: RunConfig, state: Mapping[str, Any]) -> None:
+    """Replace the checkpoint of a run; the one before it is kept beside it."""
+    buffer = io.BytesIO()
+    torch.save({"format": FORMAT, "config": config.to_dict(), **state}, buffer)
+    path, previous = folder / CHECKPOINT, folder / PREVIOUS
+    if path.exists():
+        temporary = _temporary(previous)
+        temporary.unlink(missing_ok=True)
+        try:
+            os.link(path, temporary)
+        except OSError:  # a file system without hard links
+            shutil.copyfile(path, temporary)
+        os.replace(temporary, previous)
+    replace_file(path, buffer.getvalue())
+
+
+def load_checkpoint(folder: Path, config: RunConfig) -> dict[str, Any] | None:
+    """Return the saved state, or None if there is none; raise an error if it belongs to another configuration.
+
+    Example:
+        >>> print(load_checkpoint(Path("no such folder"), RunConfig()))
+        None
+    """
+    path = folder / CHECKPOINT
+    if not path.exists():
+        return None
+    state = read_checkpoint(path)
+    found = config.to_dict()
+    for name, value in state["config"].items():
+        if value != found.get(name):
+            raise ValueError(
+                f"The checkpoint `{path}` belongs to a run with `{name} = {value}`. Found `{name} = {found.get(name)}`."
+            )
+    return state
+
+
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    """Return what a checkpoint holds. It is untrusted input: nothing but tensors and plain data is read from it."""
+    try:
+        content = io.BytesIO(path.read_bytes())
+        with zipfile.ZipFile(content) as archive:
+            intact = archive.testzip() is None  # checksums of all parts: torch.load looks at none of them
+        content.seek(0)
+        state: Any = torch.load(content, map_location="cpu", weights_only=True) if intact else None
+    except (RuntimeError, UnpicklingError, EOFError, OSError, zipfile.BadZipFile, ValueError, KeyError) as error:
+        raise ValueError(_damaged(path)) from error
+    if not intact:
+        raise ValueError(_damaged(path))
+    if not isinstance(state, dict) or not isinstance(state.get("config"), dict) or "format" not in state:
+        raise ValueError(f"The file `{path}` should be a checkpoint of `torchsims train`. Found something else.")
+    if state["format"] != FORMAT:
+        raise ValueError(
+            f"The checkpoint `{path}` should have format {FORMAT}. Found format {state['format']}, of another version."
+        )
+    return state
+
+
+def _damaged(path: Path) -> str:
+    before = path.with_name(PREVIOUS)
+    hint = f" The one before it is `{before}`: move it there to go on from it." if before.exists() else ""
+    return f"The checkpoint `{path}` cannot be read: it is truncated or damaged.{hint}"

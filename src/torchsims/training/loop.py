@@ -1,0 +1,254 @@
+"""A training run from its configuration to its numbers: epochs, evaluation, checkpoints, selection."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.amp.grad_scaler import GradScaler
+from torch.optim import Adam
+
+from torchsims.losses import TaskLosses
+from torchsims.training.batches import count_batches, load_batches, shards, training_batches
+from torchsims.training.callbacks import Callback
+from torchsims.training.checkpoints import load_checkpoint, lock_folder, replace_file, save_checkpoint
+from torchsims.training.config import Execution, RunConfig, config_text
+from torchsims.training.evaluation import evaluate, predict_samples
+from torchsims.training.resolution import Resolved, resolve
+from torchsims.training.run import Metrics, Run
+from torchsims.training.selection import Selection, validation_score
+from torchsims.training.signals import asked_to_stop
+from torchsims.training.trainable import frozen_sums, load_trainable_state, trainable_state
+from torchsims.training.trainer import Trainer
+from torchsims.training.world import World, launched
+from torchsims.workloads import Workload
+
+__all__ = ["CONFIG", "StoppedError", "train"]
+
+CONFIG = "config.toml"
+AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+class StoppedError(Exception):
+    """Somebody asked the run to stop; its state is saved."""
+
+
+def train(
+    config: RunConfig | Resolved,
+    folder: Path,
+    *,
+    workload: Workload | None = None,
+    method: Any = None,
+    callbacks: Sequence[Callback] = (),
+    execution: Execution | None = None,
+) -> Run:
+    """Train a model, or go on where a run with the same configuration in the same folder stopped.
+
+    A run that goes on ends as if it had never stopped, bit for bit: the order of the data and all random numbers are
+    functions of the seed and the step, and everything else is in the checkpoint, the number of threads included. Under
+    ``torchrun`` every process takes a part of each batch, and the first one writes. The test split is evaluated
+    after the last epoch only. The folder holds ``config.toml``: the same file in an empty folder repeats the run.
+
+    Args:
+        config: what to do.
+        folder: folder of the checkpoint.
+        workload: the data set itself, instead of the one that ``config.data`` names.
+        method: the method itself, instead of the one that ``config.method`` names.
+        callbacks: what is called while the run trains; in the first process only.
+        execution: how to do it: data-loading processes, checkpoints between epochs.
+
+    Raises:
+        StoppedError: after Ctrl-C or SIGTERM, once the state is saved.
+
+    Example:
+        >>> import tempfile
+        >>> config = RunConfig("scenes:images=8:resolution=32", "gls", "hps:width=8", epochs=1, batch=4)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     run = train(config, Path(folder))
+        >>> len(run.history.losses["depth"])
+        1
+    """
+    resolved = config if isinstance(config, Resolved) else resolve(config, workload=workload, method=method)
+    with launched() as world, lock_folder(folder, world.first), asked_to_stop() as asked:
+        session = _Session(resolved, folder, world, callbacks if world.first else (), execution or Execution())
+        state = load_checkpoint(folder, resolved.config)
+        if state is not None:
+            session.load(state)
+        else:
+            session.save()  # from now on the folder says whose it is
+        try:
+            session.trainer.start()
+            session.train(asked)
+            return session.result()
+        except Exception:  # a step that fails changes nothing, so that what is left can be saved
+            session.save()
+            raise
+        finally:
+            for callback in session.trainer.callbacks:
+                callback.on_end()
+
+
+class _Session:
+    """A run in memory: everything but ``resolved`` and what follows from it is in :meth:`state`."""
+
+    def __init__(
+        self, resolved: Resolved, folder: Path, world: World, callbacks: Sequence[Callback], execution: Execution
+    ) -> None:
+        config = resolved.config
+        self.resolved, self.config, self.workload = resolved, config, resolved.workload
+        self.folder, self.world, self.execution = folder, world, execution
+        self.data = self.workload.split("train")
+        items = len(self.data)  # type: ignore[arg-type]  # every data set here has a length
+        self.batches = partial(training_batches, items, config.batch, config.seed)
+        self.steps_per_epoch = count_batches(items, config.batch)
+        self.epoch, self.selection = 0, Selection()
+        self.prediction_state = self.workload.prediction_state()
+        self.model: nn.Module = resolved.build_model().to(world.device)
+        self.frozen = frozen_sums(self.model)
+        adam = partial(Adam, weight_decay=config.weight_decay)
+        dtype = AUTOCAST.get(config.autocast)
+        self.autocast = nullcontext if dtype is None else partial(torch.autocast, world.device.type, dtype)
+        self.trainer = Trainer(
+            resolved.method.build(
+                self.model, self.workload.tasks, config.lr, adam, evaluation=config.evaluation, seed=config.seed
+            ),
+            self.task_losses,
+            steps=config.epochs * self.steps_per_epoch,
+            warmup=config.warmup,
+            clip=config.clip,
+            seed=config.seed,
+            rank=world.rank,
+            scaler=GradScaler(world.device.type, enabled=dtype is torch.float16),
+            factors=config.rescale,
+            callbacks=callbacks,
+        )
+        self.seconds = dict.fromkeys(("data", "step", "evaluation", "checkpoint"), 0.0)
+
+    def task_losses(self, model: nn.Module, batch: Mapping[str, Tensor]) -> TaskLosses:
+        with self.autocast():
+            predictions = self.workload.predict(model, batch)
+        losses = self.workload.losses(predictions, batch)
+        if not self.config.rescale:
+            return losses
+        assert isinstance(losses.total, Mapping)
+        scaled = {task: self.config.rescale.get(task, 1.0) * total for task, total in losses.total.items()}
+        return TaskLosses(total=scaled, count=losses.count)
+
+    def train(self, asked: Callable[[], bool]) -> None:
+        every = self.execution.checkpoint_every
+        while self.epoch < self.config.epochs and not self.out_of_patience:
+            for number in self.take_steps():
+                if self.world.any(asked()):
+                    raise StoppedError
+                if every and number % every == 0:
+                    self.save()
+            self.end_epoch()
+            self.save()
+
+    @property
+    def out_of_patience(self) -> bool:
+        return 0 < self.config.patience <= self.epoch - self.selection.epoch
+
+    def take_steps(self) -> Iterator[int]:
+        """Take the steps that are left of the epoch, and yield the number of steps so far after each."""
+        self.workload.begin_epoch(self.epoch)
+        done = self.trainer.step_number - self.epoch * self.steps_per_epoch
+        items = self.batches(self.epoch)[done:]
+        rank, ranks, parts = self.world.rank, self.world.size, self.config.micro_batches
+        indices = (part for batch in items for part in shards(batch, rank, ranks, parts))
+        loaded = load_batches(self.data, indices, self.execution.workers)
+        for _ in range(len(items)):
+            with self.clock("data"):
+                micro_batches = [self.to_device(next(loaded)) for _ in range(parts)]
+            with self.clock("step"):
+                self.trainer.step(*micro_batches)
+            yield self.trainer.step_number
+
+    def end_epoch(self) -> None:
+        with self.clock("evaluation"):
+            metrics = self.evaluate("val")  # first: if it fails, the epoch is still open, and a resumed run closes it
+        self.epoch += 1
+        if metrics and (self.config.select == "best" or self.config.patience):
+            score = validation_score(metrics, self.higher_is_better(), self.config.select_by)
+            self.selection.update(self.epoch, score, trainable_state(self.model))
+        self.trainer.end_epoch(metrics)
+
+    def result(self) -> Run:
+        """Evaluate the test split and return the finished run."""
+        test, last = self.workload.split("test"), None
+        with self.clock("evaluation"):
+            metrics, selected = self.evaluate("test"), self.epoch
+            if self.config.select == "best" and self.selection.model and self.selection.epoch != self.epoch:
+                last, selected = metrics, self.selection.epoch
+                load_trainable_state(self.model, self.selection.model, self.frozen)
+                metrics = self.evaluate("test")
+            samples = predict_samples(self.workload, self.model, test, self.to_device)
+        return Run(
+            label=self.resolved.label,
+            config=self.config,
+            metrics=metrics,
+            higher_is_better=self.higher_is_better(),
+            history=self.trainer.history,
+            passes=self.resolved.method.passes,
+            family=self.resolved.method.family,
+            rescaled=self.resolved.unscaled_label,
+            selected=selected,
+            last_metrics=last,
+            starved=self.trainer.starved,
+            seconds=self.seconds,
+            samples=samples,
+        )
+
+    def higher_is_better(self) -> dict[str, dict[str, bool]]:
+        return {task: dict(metric.higher_is_better) for task, metric in self.workload.metrics().items()}
+
+    def evaluate(self, split: str) -> Metrics:
+        data = self.workload.split(split)
+        if not len(data):  # type: ignore[arg-type]  # every data set here has a length
+            return {}
+        rank, ranks, workers = self.world.rank, self.world.size, self.execution.workers
+        return evaluate(self.workload, self.model, data, self.to_device, rank=rank, ranks=ranks, workers=workers)
+
+    def to_device(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        dtype = getattr(torch, self.config.dtype)
+        return {
+            name: value.to(self.world.device, dtype if value.is_floating_point() else None, non_blocking=True)
+            for name, value in batch.items()
+        }
+
+    def save(self) -> None:
+        with self.clock("checkpoint"):
+            state = {
+                "epoch": self.epoch,
+                "model": trainable_state(self.model),
+                "frozen": self.frozen,
+                "workload": self.prediction_state,
+                "trainer": self.trainer.state_dict(),
+                "selection": self.selection.state_dict(),
+                "threads": torch.get_num_threads(),
+            }
+            if self.world.first:
+                if not (self.folder / CONFIG).exists():
+                    replace_file(self.folder / CONFIG, config_text(self.config).encode())
+                save_checkpoint(self.folder, self.config, state)
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        if state["workload"] != self.prediction_state:
+            raise ValueError(
+                f"The data in `{self.config.root}` is not what it was when the run began. Start a new one."
+            )
+        self.epoch = state["epoch"]
+        load_trainable_state(self.model, state["model"], state["frozen"])
+        self.trainer.load_state_dict(state["trainer"])
+        self.selection = Selection(**state["selection"])
+        torch.set_num_threads(state["threads"])  # how a sum is split decides how it is rounded
+
+    @contextmanager
+    def clock(self, part: str) -> Iterator[None]:
+        begin = perf_counter()
+        yield
+        self.seconds[part] += perf_counter() - begin

@@ -1,0 +1,82 @@
+"""The model of a run, for data that it has never seen."""
+
+from collections.abc import Collection
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from torchsims.registry import Spec
+from torchsims.training.checkpoints import CHECKPOINT, read_checkpoint
+from torchsims.training.config import RunConfig
+from torchsims.training.resolution import check_registered
+from torchsims.training.seeding import mix
+from torchsims.training.trainable import load_trainable_state
+from torchsims.workloads import Predictor, Workload, workload_class
+
+__all__ = ["load", "load_model", "read_run_config"]
+
+
+def load(run: str | PathLike[str], device: str = "cpu", *, named: Collection[str] = ()) -> Predictor:
+    """Return the model of a run, finished or not, for inference. The data of the run need not be there.
+
+    A run on images predicts from images, a run on a table from rows. If the run selected its best epoch, the model is
+    the one of that epoch.
+
+    Args:
+        run: folder that ``torchsims train`` left, or one in ``runs/`` of ``torchsims compare``.
+        device: where to compute.
+        named: classes ``package.module:Class`` that the run names and that may be imported; a checkpoint is
+            untrusted input, and by default only registered classes are imported.
+
+    Example:
+        >>> import tempfile
+        >>> import torchsims
+        >>> from torchsims.data import Scenes
+        >>> from torchsims.training import RunConfig, train
+        >>> config = RunConfig("scenes:images=8:resolution=32", "ew", "hps:width=8", epochs=1, batch=4)
+        >>> with tempfile.TemporaryDirectory() as run:
+        ...     _ = train(config, Path(run))
+        ...     predictor = torchsims.load(run)
+        >>> image = Scenes(size=1, resolution=(48, 64))[0]["image"].movedim(0, 2).numpy()
+        >>> {task: array.shape for task, array in predictor.predict(image).items()}
+        {'seg': (48, 64), 'depth': (1, 48, 64), 'normals': (3, 48, 64)}
+    """
+    workload, model = load_model(run, device, named=named)
+    return workload.predictor(model)
+
+
+def load_model(
+    run: str | PathLike[str], device: str = "cpu", *, named: Collection[str] = ()
+) -> tuple[Workload, nn.Module]:
+    """Return the workload of a run, without its data, and its model; arguments as in :func:`load`."""
+    state = _read(run)
+    config = RunConfig.from_dict(state["config"])
+    check_registered(config, named)
+    try:
+        kind, options = workload_class(config.data), Spec.parse(config.data).options
+        workload = kind.restore(options, config.tasks, config.root, state["workload"])
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(mix(config.seed))  # frozen random weights are drawn again
+            model = workload.build_model(config.model).to(device, getattr(torch, config.dtype))
+        selected = state["selection"]["model"] if config.select == "best" else None
+        load_trainable_state(model, selected or state["model"], state["frozen"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"The checkpoint in `{run}` is damaged: a part of it is missing.") from error
+    return workload, model
+
+
+def read_run_config(run: str | PathLike[str]) -> RunConfig | None:
+    """Return the configuration of the run that left a checkpoint in a folder, or None if there is none."""
+    if not (Path(run) / CHECKPOINT).exists():
+        return None
+    return RunConfig.from_dict(_read(run)["config"])
+
+
+def _read(run: str | PathLike[str]) -> dict[str, Any]:
+    path = Path(run) / CHECKPOINT
+    if not path.is_file():
+        raise ValueError(f"There is no run with a checkpoint in `{run}`.")
+    return read_checkpoint(path)

@@ -1,0 +1,90 @@
+"""From what a user says to a complete configuration: presets of the data set, spellings, and what a run is called."""
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+from torchsims.methods import Method
+from torchsims.registry import Spec, choose
+from torchsims.training.config import RunConfig, command_line, default_of
+from torchsims.workloads import Workload, workload_class
+
+__all__ = ["command_of", "complete_config", "find_changes", "label_of", "with_method"]
+
+
+def find_preset(kind: type[Workload], name: str) -> Mapping[str, Any]:
+    """Return the settings of a preset of a data set."""
+    presets = {"default": {}, **kind.presets}
+    return presets[choose("preset of the data", name, presets)]
+
+
+def complete_config(given: Mapping[str, Any]) -> RunConfig:
+    """Return a configuration: the defaults, then the preset that is named, then what is given.
+
+    Options that ``data``, ``model`` and ``method`` leave out are those of the preset, and names are in one spelling.
+
+    Example:
+        >>> complete_config({"preset": "small", "method": "SIMS:tau=1.0", "epochs": 3}).method
+        'sims:tau=1'
+    """
+    kind = workload_class(given.get("data", RunConfig.data))
+    preset = find_preset(kind, given.get("preset", RunConfig.preset))
+    values = {**{key: value for key, value in preset.items() if key != "methods"}, **given}
+    for part in ("data", "model"):
+        if values.get(part) and preset.get(part):
+            values[part] = str(Spec.parse(values[part]).with_defaults(preset[part]))
+    config = RunConfig.from_dict(values)
+    if not config.model:
+        config = replace(config, model=kind.architectures[0])
+    data, model = (str(Spec.parse(text)) for text in (config.data, config.model))
+    return with_method(replace(config, data=data, model=model), config.method)
+
+
+def with_method(config: RunConfig, text: str) -> RunConfig:
+    """Return the configuration with another method; options that it leaves out are those of the preset."""
+    defaults = find_preset(workload_class(config.data), config.preset).get("methods", ())
+    return replace(config, method=str(Method(str(Spec.parse(text).with_defaults(*defaults)))))
+
+
+def find_changes(config: RunConfig) -> dict[str, tuple[Any, Any]]:
+    """Return what differs from the preset: the preset's value and the one here, by the name of the setting.
+
+    Where the data is, the seed, and which method or data set it is are no changes.
+
+    Example:
+        >>> find_changes(complete_config({"preset": "small", "epochs": 3}))
+        {'epochs': (6, 3)}
+    """
+    data, method = (Spec.parse(text).name for text in (config.data, config.method))
+    usual = complete_config({"data": data, "method": method, "preset": config.preset})
+    usual = replace(usual, root=config.root, seed=config.seed)
+    here, there = config.to_dict(), usual.to_dict()
+    return {name: (there[name], value) for name, value in here.items() if value != there[name]}
+
+
+def label_of(config: RunConfig, method: Method | None = None, kind: type[Workload] | None = None) -> str:
+    """Return what tables and plots call a run: the model where it is not the usual one, the method, and rescaling.
+
+    Example:
+        >>> label_of(complete_config({"method": "ew", "model": "stl", "rescale": {"depth": 100}}))
+        'STL, EW, depth x 100'
+    """
+    kind = kind or workload_class(config.data)
+    usual = find_preset(kind, config.preset).get("model") or kind.architectures[0]
+    model = Spec.parse(config.model or usual).name
+    parts = [] if model == Spec.parse(usual).name else [model.rpartition(":")[2] if ":" in model else model.upper()]
+    parts.append((method or Method(config.method)).label)
+    return ", ".join([*parts, *(f"{task} x {factor:g}" for task, factor in config.rescale.items())])
+
+
+def command_of(config: RunConfig) -> list[str]:
+    """Return the words of the command line that repeats a run.
+
+    Example:
+        >>> " ".join(command_of(RunConfig(method="ew", epochs=3, rescale={"depth": 100.0})))
+        'torchsims train --data scenes --method ew --rescale depth=100 --epochs 3'
+    """
+    values = {entry.name: getattr(config, entry.name) for entry in fields(config)}
+    changed = {e.name: values[e.name] for e in fields(config) if values[e.name] != default_of(e)}
+    always = {"data": config.data, "method": config.method}
+    return command_line(["torchsims", "train"], always | changed)

@@ -1,0 +1,166 @@
+"""Steps of a method with a learning-rate schedule, a history and callbacks; knows neither files nor data sets."""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, final
+
+import torch
+from torch.amp.grad_scaler import GradScaler
+from torch.optim.lr_scheduler import LambdaLR
+
+from torchsims._starvation import StarvationWarning, Starved
+from torchsims.steppers import MeritReport, Report, Stepper
+from torchsims.training.callbacks import Callback, StepValues
+from torchsims.training.run import History, Metrics
+from torchsims.training.seeding import mix
+
+__all__ = ["Trainer", "warmup_then_decay"]
+
+
+def warmup_then_decay(step: int, steps: int, warmup: float) -> float:
+    """Return the learning rate at a step as a share of its peak: linear warm-up, then linear decay to zero.
+
+    Example:
+        >>> [round(warmup_then_decay(step, 10, 0.2), 3) for step in range(10)]
+        [0.5, 1.0, 1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125]
+    """
+    rise = round(warmup * steps)
+    return (step + 1) / rise if step < rise else max(steps - step, 0) / (steps - rise)
+
+
+@final
+class Trainer:
+    """Trains one model with one method, step by step.
+
+    Args:
+        method: the stepper.
+        task_losses: the closure that the stepper calls.
+        steps: number of steps of the whole training.
+        warmup: share of the steps in which the learning rate rises.
+        clip: largest gradient norm; 0 for no clipping.
+        seed: seed of the random numbers of each step.
+        rank: rank of this process.
+        scaler: gradient scaler of mixed precision.
+        factors: factors that ``task_losses`` multiplies losses with, by task; the history is without them.
+        names: names of the tasks, if the closure has numbers instead.
+        callbacks: what is called after each step.
+
+    Attributes:
+        step_number: number of steps taken.
+        history: curves so far.
+        starved: tasks found starved so far.
+    """
+
+    def __init__(
+        self,
+        method: Stepper[Any],
+        task_losses: Callable[..., Any],
+        *,
+        steps: int,
+        warmup: float,
+        clip: float = 0.0,
+        seed: int = 0,
+        rank: int = 0,
+        scaler: GradScaler | None = None,
+        factors: Mapping[str, float] | None = None,
+        names: Sequence[str] | None = None,
+        callbacks: Sequence[Callback] = (),
+    ) -> None:
+        self.method, self.task_losses, self.callbacks = method, task_losses, callbacks
+        self._steps, self._clip, self._seed, self._rank, self._scaler = steps, clip, seed, rank, scaler
+        self._factors, self._names = dict(factors or {}), names
+        self.step_number = 0
+        self.history = History()
+        self._starvation = Starved()
+        share = partial(warmup_then_decay, steps=steps, warmup=warmup)
+        self._schedules = [LambdaLR(optimizer, share) for optimizer in method.optimizers]
+
+    @property
+    def starved(self) -> tuple[str, ...]:
+        return tuple(self._starvation.tasks)
+
+    def start(self) -> None:
+        """Tell the callbacks that training begins or goes on."""
+        for callback in self.callbacks:
+            callback.on_start(self.step_number, self._steps)
+
+    def step(self, *micro_batches: Any) -> None:
+        """Take one step; its random numbers depend on the seed, the number of the step and the rank alone."""
+        number = self.step_number
+        self._seed_generators(mix(self._seed, number, self._rank))
+        lr = self.method.outer.param_groups[0]["lr"]
+        report = self.method.backward(self.task_losses, *micro_batches, scaler=self._scaler)
+        if self._clip:
+            self.method.clip_grad_norm_(self._clip)
+        self.method.update()
+        if self._scaler is not None and self._scaler.is_enabled():
+            self._scaler.update()
+        self._advance_schedules()
+        values = self._values(report, lr)
+        self.history.record(values.losses, values.weights, values.merit)
+        self.step_number += 1  # before the callbacks: one that raises finds a state that can be saved
+        self._report_starved(report)
+        for callback in self.callbacks:
+            callback.on_step(number, values)
+
+    def end_epoch(self, validation: Metrics) -> None:
+        """Close an epoch."""
+        self.method.end_epoch()
+        self.history.end_epoch(validation)
+        for callback in self.callbacks:
+            callback.on_epoch(self.step_number - 1, validation)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything but the model, for a checkpoint."""
+        return {
+            "step": self.step_number,
+            "method": self.method.state_dict(),
+            "scaler": {} if self._scaler is None else self._scaler.state_dict(),
+            "schedules": [schedule.last_epoch for schedule in self._schedules],
+            "history": self.history.to_dict(),
+            "starved": self._starvation.state(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from what :meth:`state_dict` returned."""
+        self.step_number = state["step"]
+        self.method.load_state_dict(state["method"])
+        if self._scaler is not None:
+            self._scaler.load_state_dict(state["scaler"])
+        for schedule, last in zip(self._schedules, state["schedules"], strict=True):
+            schedule.last_epoch = last  # the rates themselves are in the optimizers
+        self.history = History.from_dict(state["history"])
+        self._starvation.load(state["starved"])
+
+    def _values(self, report: Report, lr: float) -> StepValues:
+        losses, weights = dict(report.losses), dict(report.weights)
+        if self._names is not None:
+            losses, weights = (dict(zip(self._names, v.values(), strict=True)) for v in (losses, weights))
+        losses = {task: loss / self._factors.get(task, 1.0) for task, loss in losses.items()}
+        return StepValues(losses, weights, lr, report.merit if isinstance(report, MeritReport) else None)
+
+    def _report_starved(self, report: Report) -> None:
+        if not isinstance(report, MeritReport):
+            return
+        values = [report.weights, report.losses, report.challenger]
+        if self._names is not None:
+            values = [dict(zip(self._names, v.values(), strict=True)) for v in values]
+        for task in self._starvation.see(*values):
+            sentence = self._starvation.advice(task)
+            if self._rank == 0:
+                warnings.warn(sentence, StarvationWarning, stacklevel=3)
+            for callback in self.callbacks:
+                callback.on_warning(sentence)
+
+    def _advance_schedules(self) -> None:
+        with warnings.catch_warnings():  # a scaler that skips the first step has not called the optimizer
+            warnings.filterwarnings("ignore", "Detected call of `lr_scheduler.step")
+            for schedule in self._schedules:
+                schedule.step()
+
+    def _seed_generators(self, seed: int) -> None:
+        if torch.accelerator.is_available():
+            torch.manual_seed(seed)
+        else:
+            torch.default_generator.manual_seed(seed)  # `torch.manual_seed` keeps a list for devices that never come
