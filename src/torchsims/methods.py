@@ -147,8 +147,11 @@ def _families() -> Mapping[str, tuple[str, Family]]:
 
 
 def _final(kind: object) -> bool:
-    """Return whether something is a method, and not the base class of some or a function."""
-    return isinstance(kind, type) and not isabstract(kind)
+    """Return whether something is a method, and not the base class of some or a function.
+
+    `FixedWeights` is left out: its options are the names of tasks, which are not known here.
+    """
+    return isinstance(kind, type) and not isabstract(kind) and kind is not scalarizations.FixedWeights
 
 
 def names() -> tuple[str, ...]:
