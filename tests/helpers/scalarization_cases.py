@@ -18,6 +18,7 @@ from torchsims.scalarizations import (
     STCH,
     UW,
     Chebyshev,
+    FixedWeights,
     LogMerit,
     Scalarization,
 )
@@ -54,6 +55,7 @@ def pick(values: Sequence[float], tasks: Sequence[int]) -> list[float]:
 
 CASES = [
     Case("EW", lambda tasks: EW()),
+    Case("FixedWeights", lambda tasks: FixedWeights({NAMES[i]: WEIGHTS[i] for i in tasks}, names(tasks))),
     Case("RLW", lambda tasks: RLW(seed=3)),
     Case("UW", lambda tasks: UW(names(tasks), start=START[list(tasks)], dtype=torch.float64)),
     Case("IMTLL", lambda tasks: IMTLL(names(tasks), start=START[list(tasks)], dtype=torch.float64)),

@@ -107,6 +107,7 @@ def make_scalarizations(dtype: torch.dtype = torch.float64) -> dict[str, Callabl
     special: dict[str, Callable[[], Scalarization]] = {
         "UW": partial(scalarizations.UW, TASKS, dtype=dtype),
         "IMTLL": partial(scalarizations.IMTLL, TASKS, dtype=dtype),
+        "FixedWeights": partial(scalarizations.FixedWeights, {"a": 1.0, "b": 0.3, "c": 2.0}),
     }
     names = [name for name in scalarizations.__all__ if name not in ("Scalarization", "from_torchjd")]
     return {name: special.get(name, getattr(scalarizations, name)) for name in names} | {

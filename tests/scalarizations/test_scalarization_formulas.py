@@ -113,6 +113,7 @@ def famo(past: Sequence[Step], observed: Sequence[Step], now: Step) -> float:
 
 TWINS: dict[str, Twin] = {
     "EW": lambda past, observed, now: sum(now.values()) / len(now),
+    "FixedWeights": lambda past, observed, now: sum(WEIGHTS[i] * now[i] for i in now),
     "RLW": rlw,
     "UW": lambda past, observed, now: sum((now[i] * math.exp(-START[i]) + START[i].item()) / 2 for i in now),
     "IMTLL": lambda past, observed, now: sum(now[i] * math.exp(START[i]) - START[i].item() for i in now),

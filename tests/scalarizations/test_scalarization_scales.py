@@ -9,7 +9,7 @@ from torchsims.scalarizations import DWA, FAMO, GLS
 
 BY_NAME = {case.name: case for case in CASES}
 FREE = ["LogMerit", "LogMerit-augmented", "STCH-normalized", "STCH-at-once"]
-BOUND = ["EW", "RLW", "UW", "IMTLL", "DWA", "STCH", "STCH-weighted", "Chebyshev", "Chebyshev-weighted"]
+BOUND = ["EW", "FixedWeights", "RLW", "UW", "IMTLL", "DWA", "STCH", "STCH-weighted", "Chebyshev", "Chebyshev-weighted"]
 UNITS = torch.tensor([700.0, 1.0, 1e-4], dtype=torch.float64)
 POWERS_OF_TWO = torch.tensor([2.0**-13, 2.0**20, 8.0])
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from helpers.scalarization_cases import NOW, TASKS, Case, assert_same_state, every_case, history, state, train, trained
-from torchsims.scalarizations import DWA, EW, FAMO, IMTLL, STCH, UW, Chebyshev, LogMerit, Scalarization
+from torchsims.scalarizations import DWA, EW, FAMO, IMTLL, STCH, UW, Chebyshev, FixedWeights, LogMerit, Scalarization
 
 
 def fresh(case: Case) -> Scalarization:
@@ -105,6 +105,14 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: Chebyshev([1.0, 2.0])(NOW), "should hold one number a task. Found 2 for 3 losses."),
     (lambda: Chebyshev({"a": 1.0})(NOW), "The losses should be those of ['a']. Found 3 losses."),
     (lambda: UW(["a"])({"b": NOW[0]}), "The losses should be those of ['a']. Found ['b']."),
+    (lambda: FixedWeights({"a": 1.0}, ["a", "b"]), "should have one weight per task. Found no weight for task `b`."),
+    (lambda: FixedWeights({"a": 1.0, "b": 1.0}, ["a"]), "Found a weight for `b`, which is not a task."),
+    (lambda: FixedWeights({"a": 1.0, "x": 1.0}, ["a", "b"]), "Found no weight for task `b` and a weight for `x`"),
+    (lambda: FixedWeights({"a": -1.0}), "finite, not negative and not all zero. Found `weights = {'a': -1.0}`."),
+    (lambda: FixedWeights({"a": float("nan")}), "Found `weights = {'a': nan}`."),
+    (lambda: FixedWeights({"a": 0.0, "b": 0.0}), "not all zero"),
+    (lambda: FixedWeights({}), "not all zero. Found `weights = {}`."),
+    (lambda: FixedWeights({"a": 1.0})({"b": NOW[0]}), "The losses should be those of ['a']. Found ['b']."),
     (lambda: FAMO(gamma=-1.0), "Parameter `gamma` should not be negative"),
     (lambda: FAMO(lr=0.0), "Parameter `lr` should be positive"),
     (lambda: LogMerit(0.0), "Parameter `tau` should be positive"),

@@ -1,7 +1,10 @@
 """Laws of the objective of every loss-level method."""
 
+from functools import partial
+
 import pytest
 import torch
+from torch.optim import SGD
 
 from helpers.scalarization_cases import (
     CASES,
@@ -17,8 +20,8 @@ from helpers.scalarization_cases import (
     train,
     trained,
 )
-from torchsims import scalarizations
-from torchsims.scalarizations import FAMO, RLW, STCH, UW, Chebyshev, Scalarization
+from torchsims import Scalarized, scalarizations
+from torchsims.scalarizations import FAMO, RLW, STCH, UW, Chebyshev, FixedWeights, Scalarization
 
 
 def test_every_method_has_a_case() -> None:
@@ -170,3 +173,23 @@ def test_parameters_of_independent_runs_are_independent(name: str) -> None:
         single(NOW).backward()
         (expected,) = single.parameters()
         torch.testing.assert_close(slope, expected.grad)
+
+
+def test_fixed_weights_are_by_name_whatever_the_order() -> None:
+    losses = {"seg": torch.tensor(2.0), "depth": torch.tensor(3.0)}
+    by_name = FixedWeights({"seg": 1.0, "depth": 10.0})
+    assert by_name(losses) == 32
+    assert by_name(torch.tensor([3.0, 2.0])) == 32  # sorted names
+    assert FixedWeights({"depth": 10.0, "seg": 1.0}, tasks=["seg", "depth"])(torch.tensor([2.0, 3.0])) == 32
+
+
+def test_fixed_weights_are_those_of_the_report() -> None:
+    model = torch.nn.Linear(2, 3)
+    method = Scalarized(model, FixedWeights({"c": 4.0, "a": 0.0, "b": 0.5}), outer=partial(SGD, lr=0.1))
+
+    def task_losses(model: torch.nn.Module, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        return dict(zip("bca", model(x).square().mean(0), strict=True))
+
+    assert method.step(task_losses, torch.ones(1, 2)).weights == {"a": 0.0, "b": 0.5, "c": 4.0}
+    with pytest.raises(ValueError, match=r"\['a', 'b', 'c'\]"):
+        method.step(lambda model, x: model(x).square().mean(0), torch.ones(1, 2))

@@ -40,7 +40,20 @@ from helpers.small_runs import (
 )
 from torchsims import FOOPS, SIMS, Scalarized, scalarizations
 from torchsims.normalizers import EMA, EpochWise, Fixed, Normalizer
-from torchsims.scalarizations import DWA, EW, FAMO, GLS, IMTLL, RLW, STCH, UW, Chebyshev, LogMerit, Scalarization
+from torchsims.scalarizations import (
+    DWA,
+    EW,
+    FAMO,
+    GLS,
+    IMTLL,
+    RLW,
+    STCH,
+    UW,
+    Chebyshev,
+    FixedWeights,
+    LogMerit,
+    Scalarization,
+)
 
 NORMALIZERS: dict[str, Callable[[], Normalizer | None]] = {
     "none": lambda: None,
@@ -54,6 +67,7 @@ SCALARIZATIONS: dict[str, Callable[[], Scalarization]] = {
     "DWA": DWA,
     "EW": EW,
     "FAMO": FAMO,
+    "FixedWeights": partial(FixedWeights, {"metres": 2.0, "pixels": 0.01}),
     "GLS": GLS,
     "IMTLL": partial(IMTLL, TASKS, dtype=DOUBLE),
     "LogMerit": LogMerit,

@@ -36,7 +36,7 @@ from torchsims import (
     normalizers,
     scalarizations,
 )
-from torchsims.scalarizations import IMTLL, RLW, UW, Scalarization
+from torchsims.scalarizations import IMTLL, RLW, UW, FixedWeights, Scalarization
 from torchsims.transforms import Log
 
 Maker = Callable[[nn.Module], Stepper[Any]]
@@ -107,7 +107,11 @@ def converging(name: str, model: nn.Module) -> Stepper[Any]:
     if name == "FOOPS":
         return FOOPS(model, tau=1e3, outer=adam, inner=fast)
     tasks = ("left", "right")
-    special: dict[str, Scalarization] = {"UW": UW(tasks), "IMTLL": IMTLL(tasks)}
+    special: dict[str, Scalarization] = {
+        "UW": UW(tasks),
+        "IMTLL": IMTLL(tasks),
+        "FixedWeights": FixedWeights({"left": 3.0, "right": 1e-3}),
+    }
     template = METHODS[name](make_net())
     if isinstance(template, Aggregated):
         rarely = {"NashMTL": partial(aggregations.NashMTL, update_every=40)}  # its solver takes long
@@ -188,6 +192,9 @@ def test_the_order_of_the_tasks_does_not_matter(name: str) -> None:
     if name in ("UW", "IMTLL"):
         made = getattr(scalarizations, name)(["y", "z", "x"], dtype=torch.float64)
         renamed: Stepper[Any] = Scalarized(other, made, outer=sgd(0.02))
+    elif name == "FixedWeights":
+        weights = FixedWeights({"z": 1.0, "y": 0.3, "x": 2.0}, ["y", "z", "x"])
+        renamed = Scalarized(other, weights, outer=sgd(0.02))
     elif name == "GradNorm":
         renamed = make_aggregated(other, name, tasks=["y", "z", "x"])
     else:

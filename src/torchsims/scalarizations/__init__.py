@@ -28,6 +28,7 @@ from torchsims.scalarizations._chebyshev import Chebyshev
 from torchsims.scalarizations._dwa import DWA
 from torchsims.scalarizations._ew import EW
 from torchsims.scalarizations._famo import FAMO
+from torchsims.scalarizations._fixed_weights import FixedWeights
 from torchsims.scalarizations._from_torchjd import from_torchjd
 from torchsims.scalarizations._gls import GLS
 from torchsims.scalarizations._imtl_l import IMTLL
@@ -46,6 +47,7 @@ __all__ = [
     "STCH",
     "UW",
     "Chebyshev",
+    "FixedWeights",
     "LogMerit",
     "Scalarization",
     "from_torchjd",
