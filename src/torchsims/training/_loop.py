@@ -241,7 +241,7 @@ class _Run:
         return Outcome(
             settings=self.settings,
             metrics=metrics,
-            better={task: dict(metric.directions) for task, metric in self.workload.metrics().items()},
+            better={task: dict(metric.higher_is_better) for task, metric in self.workload.metrics().items()},
             history=self.history.curves(),
             samples=samples,
             seconds=self.seconds,
