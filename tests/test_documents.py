@@ -92,7 +92,7 @@ def test_every_method_and_function_has_a_runnable_example(module: object) -> Non
         "Normalizer",
         "Transform",
         "Problem",
-        "DenseMetric",
+        "TaskMetric",
         "Row",
         "Watch",
         "Workload",

@@ -70,7 +70,7 @@ def test_a_negative_baseline_keeps_the_direction() -> None:
     assert delta_b({"a": {"r2": -1.0}}, {"a": {"r2": -2.0}}, {"a": {"r2": True}}) == 0.5
 
 
-def test_a_value_that_is_not_a_number_shows() -> None:
+def test_a_value_that_is_nan_shows() -> None:
     assert math.isnan(delta_b({"a": {"x": math.nan}}, {"a": {"x": 1.0}}, {"a": {"x": True}}))
 
 

@@ -1,6 +1,6 @@
 """Every metric against scikit-learn or numpy, and however the pixels are split into batches and ranks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,13 +23,13 @@ from torchsims.metrics import (
     AUC,
     Accuracy,
     Classification,
-    DenseMetric,
     Depth,
     Edges,
     Normals,
     Regression,
     Saliency,
     Segmentation,
+    TaskMetric,
 )
 
 IMAGES, CLASSES, SIZE = 9, 5, (12, 10)
@@ -167,13 +167,16 @@ def regression_twin(prediction: Tensor, target: Tensor) -> dict[str, float]:
     return {"r2": float(r2_score(right, found)), "mae": 8 * float(mean_absolute_error(right, found))}
 
 
-class ByImage(DenseMetric):
+class ByImage(TaskMetric):
     """A metric of rows on rows that come in groups, as pixels come in images."""
 
-    def __init__(self, metric: DenseMetric) -> None:
+    def __init__(self, metric: TaskMetric) -> None:
         super().__init__()
         self.metric = metric
-        self.directions = metric.directions  # type: ignore[misc]  # those of this one
+
+    @property
+    def higher_is_better(self) -> Mapping[str, bool]:  # type: ignore[override]  # those of its metric
+        return self.metric.higher_is_better
 
     def update(self, prediction: Tensor, target: Tensor) -> None:
         self.metric.update(prediction.flatten(0, 1), target.flatten())
@@ -186,7 +189,7 @@ class ByImage(DenseMetric):
         self.metric.reset()
 
 
-CASES: dict[str, tuple[Callable[[], DenseMetric], Callable[[torch.Generator], tuple[Tensor, Tensor]], Twin]] = {
+CASES: dict[str, tuple[Callable[[], TaskMetric], Callable[[torch.Generator], tuple[Tensor, Tensor]], Twin]] = {
     "Segmentation": (lambda: Segmentation(CLASSES), scores, segmentation_twin),
     "Depth": (Depth, depths, depth_twin),
     "Normals": (Normals, directions, normals_twin),
@@ -201,12 +204,12 @@ CASES: dict[str, tuple[Callable[[], DenseMetric], Callable[[torch.Generator], tu
 ROWS = ("AUC", "AUC of classes", "Accuracy", "Classification", "Regression")
 
 
-def make_case(name: str, seed: int = 0) -> tuple[DenseMetric, Tensor, Tensor]:
+def make_case(name: str, seed: int = 0) -> tuple[TaskMetric, Tensor, Tensor]:
     make, sample, _ = CASES[name]
     return make(), *sample(torch.Generator().manual_seed(seed))
 
 
-def values(metric: DenseMetric) -> dict[str, float]:
+def values(metric: TaskMetric) -> dict[str, float]:
     return {name: value.item() for name, value in metric.compute().items()}
 
 
@@ -234,7 +237,7 @@ def two_ranks() -> dict[str, list[Any]]:
 
 def test_every_metric_has_a_case() -> None:
     found = {name for name in metrics.__all__ if isinstance(getattr(metrics, name), type)}
-    assert found - {"DenseMetric"} == set(CASES) - {"AUC of classes"}
+    assert found - {"TaskMetric"} == set(CASES) - {"AUC of classes"}
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -244,7 +247,7 @@ def test_a_metric_equals_its_twin(name: str, seed: int) -> None:
     metric.update(prediction, target)
     expected = CASES[name][2](prediction, target)
     found = values(metric)
-    assert list(found) == list(metric.directions) == list(expected)
+    assert list(found) == list(metric.higher_is_better) == list(expected)
     if "median" in found:
         assert found.pop("median") == pytest.approx(expected.pop("median"), abs=0.0005 + 1e-9)
     assert found == pytest.approx(expected, rel=1e-6)
@@ -287,7 +290,7 @@ def test_the_state_does_not_grow(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["Segmentation", "Depth", "Normals", "Edges", *ROWS])
-def test_without_a_label_a_metric_is_not_a_number(name: str) -> None:
+def test_without_a_label_a_metric_is_nan(name: str) -> None:
     metric, prediction, target = make_case(name)
     if name == "Regression":
         target = torch.full_like(target, torch.nan)
@@ -357,7 +360,7 @@ def test_a_class_that_occurs_nowhere_has_no_area() -> None:
     assert values(metric) == {"auc": 1.0}
 
 
-def test_a_score_that_is_no_number_shows() -> None:
+def test_a_score_that_is_nan_shows() -> None:
     metric = AUC()
     metric.update(torch.tensor([torch.nan, 1.0, 2.0]), torch.tensor([0, 1, 0]))
     assert np.isnan(values(metric)["auc"])
@@ -370,7 +373,7 @@ def test_equal_numbers_have_no_r2() -> None:
 
 
 @pytest.mark.parametrize("make", [AUC, Accuracy, Regression])
-def test_rows_that_would_broadcast_are_refused(make: Callable[[], DenseMetric]) -> None:
+def test_rows_that_would_broadcast_are_refused(make: Callable[[], TaskMetric]) -> None:
     with pytest.raises(ValueError, match="should have"):
         make().update(torch.zeros(1, 3), torch.zeros(3))
 

@@ -1,6 +1,6 @@
-"""How good predictions are, over a whole data set, on one rank or on several; and how good a method is, over all tasks.
+"""Metrics of predictions over a whole data set, on one rank or on several, and of a method over all tasks.
 
-Every metric of a task is a ``torchmetrics.Metric`` whose state is sums, or all scores where no sums are exact.
+Every metric of a task is a ``torchmetrics.Metric`` whose state is sums, or all scores where sums would not be exact.
 Needs the extra ``[experiments]``.
 
 Example:
@@ -10,13 +10,13 @@ Example:
     >>> for prediction, target in [(torch.ones(2, 1, 4, 4), torch.full((2, 1, 4, 4), 2.0))]:
     ...     metric.update(prediction, target)
     >>> values = {"depth": {name: value.item() for name, value in metric.compute().items()}}
-    >>> delta_b(values, {"depth": {"abs_err": 2.0, "rel_err": 1.0}}, {"depth": metric.directions})
+    >>> delta_b(values, {"depth": {"abs_err": 2.0, "rel_err": 1.0}}, {"depth": metric.higher_is_better})
     0.5
 """
 
 from torchsims.metrics._accuracy import Accuracy, Classification
 from torchsims.metrics._auc import AUC
-from torchsims.metrics._base import DenseMetric
+from torchsims.metrics._base import TaskMetric
 from torchsims.metrics._delta_b import delta_b
 from torchsims.metrics._depth import Depth
 from torchsims.metrics._edges import Edges
@@ -29,12 +29,12 @@ __all__ = [
     "AUC",
     "Accuracy",
     "Classification",
-    "DenseMetric",
     "Depth",
     "Edges",
     "Normals",
     "Regression",
     "Saliency",
     "Segmentation",
+    "TaskMetric",
     "delta_b",
 ]

@@ -1,19 +1,21 @@
+"""Accuracy of classes, alone and together with the area under the ROC curve."""
+
 from collections.abc import Mapping
-from typing import ClassVar, final
+from typing import final
 
 import torch
 from torch import Tensor
 
 from torchsims.metrics._auc import AUC, as_scores
-from torchsims.metrics._base import DenseMetric
+from torchsims.metrics._base import TaskMetric
 
 
 @final
-class Accuracy(DenseMetric):
+class Accuracy(TaskMetric):
     """The share of the labelled rows whose class is the predicted one.
 
     Args:
-        classes: how many there are.
+        classes: number of classes.
 
     Example:
         >>> metric = Accuracy()
@@ -22,7 +24,7 @@ class Accuracy(DenseMetric):
         0.333
     """
 
-    directions: ClassVar[Mapping[str, bool]] = {"accuracy": True}
+    higher_is_better: Mapping[str, bool] = {"accuracy": True}
     right: Tensor
     count: Tensor
 
@@ -47,11 +49,11 @@ class Accuracy(DenseMetric):
 
 
 @final
-class Classification(DenseMetric):
+class Classification(TaskMetric):
     """:class:`AUC` and :class:`Accuracy` of one task.
 
     Args:
-        classes: how many there are.
+        classes: number of classes.
 
     Example:
         >>> metric = Classification()
@@ -60,7 +62,7 @@ class Classification(DenseMetric):
         {'auc': 1.0, 'accuracy': 1.0}
     """
 
-    directions: ClassVar[Mapping[str, bool]] = {**AUC.directions, **Accuracy.directions}
+    higher_is_better: Mapping[str, bool] = {**AUC.higher_is_better, **Accuracy.higher_is_better}
 
     def __init__(self, classes: int = 2) -> None:
         super().__init__()

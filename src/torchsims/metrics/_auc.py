@@ -1,15 +1,17 @@
+"""The exact area under the ROC curve."""
+
 from collections.abc import Mapping
-from typing import ClassVar, final
+from typing import final
 
 import torch
 from torch import Tensor
 from torchmetrics.utilities.data import dim_zero_cat
 
-from torchsims.metrics._base import DenseMetric
+from torchsims.metrics._base import TaskMetric
 
 
 @final
-class AUC(DenseMetric):
+class AUC(TaskMetric):
     r"""The area under the ROC curve: how often a positive row gets a higher score than a negative one.
 
     .. math::
@@ -17,14 +19,14 @@ class AUC(DenseMetric):
 
     - :math:`s_p, s_n` are the scores of the :math:`P` positive and the :math:`N` negative rows.
 
-    With more than two classes it is the mean over the classes that occur, each against the rest. With one class only it
-    is NaN, and so it is if a score is not a number.
+    With more than two classes it is the mean over the classes that occur, each against the rest. It is NaN with
+    one class only, and where a score is NaN.
 
-    The state is all scores and labels, 4 bytes a score and 1 a label, because no summary of fixed size has the exact
-    value. It comes from whole numbers, so that the order of rows, batches and ranks changes nothing.
+    The state is all scores and labels, 4 bytes per score and 1 per label, because no summary of fixed size gives the
+    exact value. The area is computed from integers: the order of rows, batches and ranks changes nothing.
 
     Args:
-        classes: how many there are.
+        classes: number of classes.
 
     Example:
         >>> metric = AUC()
@@ -33,7 +35,7 @@ class AUC(DenseMetric):
         0.5
     """
 
-    directions: ClassVar[Mapping[str, bool]] = {"auc": True}
+    higher_is_better: Mapping[str, bool] = {"auc": True}
     scores: list[Tensor]
     labels: list[Tensor]
 
@@ -75,12 +77,12 @@ def area(scores: Tensor, positive: Tensor) -> Tensor:
 
 
 def as_scores(prediction: Tensor, target: Tensor, classes: int) -> Tensor:
-    """Return scores, `row x 1` or `row x class`, and refuse what does not fit the labels."""
+    """Return scores, `row x 1` or `row x class`, or raise an error if they do not fit the labels."""
     scores = prediction[:, None] if prediction.ndim == 1 else prediction
     wanted = (len(target), 1 if classes == 2 else classes)
     if target.ndim != 1 or scores.shape != wanted:
         raise ValueError(
-            f"Parameter `prediction` should have shape {wanted}, a row a label. "
+            f"Parameter `prediction` should have shape {wanted}, one row per label. "
             f"Found {tuple(prediction.shape)} and labels of shape {tuple(target.shape)}."
         )
     return scores

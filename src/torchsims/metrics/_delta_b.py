@@ -1,3 +1,5 @@
+"""The mean relative improvement over a baseline."""
+
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,24 +16,24 @@ def delta_b(
         (-1)^{s_{ij}} \frac{M_{ij} - M^b_{ij}}{|M^b_{ij}|}
 
     - :math:`M_{ij}` is ``values[i][j]``, metric :math:`j` of task :math:`i`.
-    - :math:`M^b_{ij}` is ``baseline[i][j]``. The paper divides by the number itself; its size is the same for the
-      positive metrics of the paper, and keeps an improvement an improvement where a metric is negative.
+    - :math:`M^b_{ij}` is ``baseline[i][j]``. The paper divides by it without the absolute value, which is the same for
+      its positive metrics; the absolute value keeps the sign of an improvement where a metric is negative.
     - :math:`s_{ij}` is 0 where ``higher_is_better[i][j]`` and 1 elsewhere.
     - :math:`T` is the number of tasks and :math:`K_i` the number of metrics of task :math:`i`: a task with many metrics
       counts as much as one with few.
 
-    The three mappings name the same tasks and metrics. A value that is not a number makes the result not a number.
+    The three mappings name the same tasks and metrics. The result is NaN if a value is.
 
     Args:
-        values: task, then metric, then the number reached.
-        baseline: the same for the method to compare with.
-        higher_is_better: the same with the direction of every metric.
+        values: task, then metric, then the number of the method.
+        baseline: task, then metric, then the number of the method to compare with.
+        higher_is_better: task, then metric, then whether higher is better.
 
     Example:
         >>> baseline = {"seg": {"miou": 0.5}, "depth": {"abs_err": 0.4, "rel_err": 0.2}}
         >>> values = {"seg": {"miou": 0.55}, "depth": {"abs_err": 0.4, "rel_err": 0.1}}
-        >>> directions = {"seg": {"miou": True}, "depth": {"abs_err": False, "rel_err": False}}
-        >>> round(delta_b(values, baseline, directions), 3)  # the mean of +10 % and of the mean of 0 and +50 %
+        >>> higher_is_better = {"seg": {"miou": True}, "depth": {"abs_err": False, "rel_err": False}}
+        >>> round(delta_b(values, baseline, higher_is_better), 3)  # the mean of +10 % and of the mean of 0 and +50 %
         0.175
     """
     _same_names("tasks", values, baseline, higher_is_better)

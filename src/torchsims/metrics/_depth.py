@@ -1,14 +1,16 @@
+"""Errors of depth."""
+
 from collections.abc import Mapping
-from typing import ClassVar, final
+from typing import final
 
 import torch
 from torch import Tensor
 
-from torchsims.metrics._base import DenseMetric, same_shape
+from torchsims.metrics._base import TaskMetric, raise_if_shapes_differ
 
 
 @final
-class Depth(DenseMetric):
+class Depth(TaskMetric):
     r"""Absolute and relative error of the depth, over all pixels whose depth is known.
 
     .. math::
@@ -25,7 +27,7 @@ class Depth(DenseMetric):
         {'abs_err': 1.0, 'rel_err': 0.5}
     """
 
-    directions: ClassVar[Mapping[str, bool]] = {"abs_err": False, "rel_err": False}
+    higher_is_better: Mapping[str, bool] = {"abs_err": False, "rel_err": False}
     absolute: Tensor
     relative: Tensor
     count: Tensor
@@ -38,7 +40,7 @@ class Depth(DenseMetric):
 
     def update(self, prediction: Tensor, target: Tensor) -> None:
         """Add predicted and true depths of any one shape; a true depth of 0 is not known."""
-        same_shape(prediction, target)
+        raise_if_shapes_differ(prediction, target)
         valid = target > 0
         depth = target[valid].double()
         error = (prediction[valid].double() - depth).abs()

@@ -1,23 +1,25 @@
+"""The F-measure of edges."""
+
 from collections.abc import Mapping
-from typing import ClassVar, final
+from typing import final
 
 import torch
 from torch import Tensor
 
-from torchsims.metrics._base import DenseMetric, same_shape
+from torchsims.metrics._base import TaskMetric, raise_if_shapes_differ
 
 THRESHOLDS = 99  # 0.01, 0.02, ..., 0.99, as the benchmarks of edges use them
 
 
 @final
-class Edges(DenseMetric):
+class Edges(TaskMetric):
     r"""The F-measure at the best threshold for the whole data set (ODS), from counts pooled over all pixels.
 
     .. math::
         \text{ods\_f} = \max_t \frac{2 \, TP_t}{2 \, TP_t + FP_t + FN_t}, \qquad t = 0.01, 0.02, \dots, 0.99
 
-    - :math:`TP_t, FP_t, FN_t` count the pixels that are, are wrongly, and are wrongly not called edges when a
-      probability of :math:`t` or more is an edge.
+    - :math:`TP_t, FP_t, FN_t` count the true positives, false positives and false negatives when a probability
+      of :math:`t` or more is an edge.
 
     Without any edge the measure is NaN. Pixels are compared one by one. The benchmark of BSDS lets an edge be off by
     0.75 % of the diagonal, which is less than a pixel for images up to 94 x 94; for larger ones this measure is the
@@ -30,7 +32,7 @@ class Edges(DenseMetric):
         0.8
     """
 
-    directions: ClassVar[Mapping[str, bool]] = {"ods_f": True}
+    higher_is_better: Mapping[str, bool] = {"ods_f": True}
     positive: Tensor
     negative: Tensor
 
@@ -41,15 +43,15 @@ class Edges(DenseMetric):
 
     def update(self, prediction: Tensor, target: Tensor) -> None:
         """Add logits and labels of any one shape: 1 is an edge, 0 is none, negative is to ignore."""
-        same_shape(prediction, target)
+        raise_if_shapes_differ(prediction, target)
         thresholds = torch.arange(1, THRESHOLDS + 1, device=target.device) / (THRESHOLDS + 1)
         passed = torch.bucketize(prediction.float().sigmoid(), thresholds, right=True)  # how many thresholds
         self.positive += torch.bincount(passed[target > 0], minlength=THRESHOLDS + 1)
         self.negative += torch.bincount(passed[target == 0], minlength=THRESHOLDS + 1)
 
     def compute(self) -> dict[str, Tensor]:
-        # Who passed t thresholds or more is called an edge at threshold t.
+        # A pixel that passed t thresholds or more is called an edge at threshold t.
         true, false = (counts.flip(0).cumsum(0).flip(0)[1:].double() for counts in (self.positive, self.negative))
         missed = self.positive.sum() - true
-        best = (2 * true / (2 * true + false + missed)).max()  # an edge is called one or missed: no zero below
+        best = (2 * true / (2 * true + false + missed)).max()  # the denominator is positive where there are edges
         return {"ods_f": best.where(self.positive.sum() > 0, torch.nan)}

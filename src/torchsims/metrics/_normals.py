@@ -1,10 +1,12 @@
+"""Angles between surface normals."""
+
 from collections.abc import Mapping
-from typing import ClassVar, final
+from typing import final
 
 import torch
 from torch import Tensor
 
-from torchsims.metrics._base import DenseMetric, same_shape
+from torchsims.metrics._base import TaskMetric, raise_if_shapes_differ
 
 BIN = 1e-3  # degrees; the median is exact to half of it, and the state is 1.4 MB whatever the size of the data set
 BINS = round(180 / BIN)
@@ -12,16 +14,16 @@ WITHIN = (11.25, 22.5, 30.0)
 
 
 @final
-class Normals(DenseMetric):
+class Normals(TaskMetric):
     r"""Angles between predicted and true surface normals in degrees, over all pixels whose normal is known.
 
     .. math::
         \alpha_p = \operatorname{atan2}(|n_p \times \hat n_p|, \langle n_p, \hat n_p \rangle)
 
     - ``mean`` and ``median`` of all :math:`\alpha_p`, and the shares ``within_11.25``, ``within_22.5``, ``within_30``
-      of the :math:`\alpha_p` below so many degrees.
+      of the :math:`\alpha_p` below that many degrees.
     - :math:`n_p` is the true normal, :math:`\hat n_p` the predicted one, of any length; one of length zero is 90
-      degrees off. The arcus cosine would lose half of the digits of small angles.
+      degrees off. The arc cosine would lose half of the digits of small angles.
 
     A median of medians is not the median, and all angles of a data set do not fit into memory on each rank. So the
     state holds a histogram with bins of 0.001 degrees: the median of any number of pixels, batches and ranks is right
@@ -36,7 +38,7 @@ class Normals(DenseMetric):
         {'mean': 30.0, 'median': 15.0, 'within_11.25': 0.5, 'within_22.5': 0.75, 'within_30': 0.75}
     """
 
-    directions: ClassVar[Mapping[str, bool]] = {
+    higher_is_better: Mapping[str, bool] = {
         "mean": False,
         "median": False,
         **{f"within_{limit:g}": True for limit in WITHIN},
@@ -53,12 +55,12 @@ class Normals(DenseMetric):
 
     def update(self, prediction: Tensor, target: Tensor) -> None:
         """Add normals, `batch x 3 x height x width`; a true normal of zero is not known."""
-        same_shape(prediction, target)
+        raise_if_shapes_differ(prediction, target)
         valid = (target != 0).any(dim=1)
         angle = _angles(prediction.movedim(1, -1)[valid].double(), target.movedim(1, -1)[valid].double())
         self.total += angle.sum()
         self.within += torch.stack([(angle < limit).sum() for limit in WITHIN])
-        # A prediction that is not a number makes the mean not a number, and is far off for the median.
+        # A prediction that is NaN makes the mean NaN, and counts as 180 degrees for the median.
         place = (angle.nan_to_num(nan=180.0) / BIN).long().clamp(max=BINS - 1)
         self.histogram += torch.bincount(place, minlength=BINS)
 

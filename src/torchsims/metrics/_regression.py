@@ -1,17 +1,19 @@
+"""R2 and mean absolute error."""
+
 from collections.abc import Mapping
 from math import isfinite
-from typing import ClassVar, final
+from typing import final
 
 import torch
 from torch import Tensor
 
-from torchsims.metrics._base import DenseMetric
+from torchsims.metrics._base import TaskMetric
 
-ROUNDING = 2.0**-52  # of a sum in double precision, by term: a smaller spread is none
+ROUNDING = 2.0**-52  # of a sum in double precision, per term: a smaller spread counts as zero
 
 
 @final
-class Regression(DenseMetric):
+class Regression(TaskMetric):
     r"""The coefficient of determination and the mean absolute error, over all rows whose number is known.
 
     .. math::
@@ -19,13 +21,13 @@ class Regression(DenseMetric):
         \text{mae} = \frac{\text{sd}}{N} \sum_r |y_r - \hat y_r|
 
     - :math:`y_r` is the number of row :math:`r`, :math:`\hat y_r` the predicted one, :math:`\bar y` the mean of all;
-    - :math:`\text{sd}` (``sd``): how many native units a unit of ``prediction`` and ``target`` is.
+    - :math:`\text{sd}` (``sd``): native units per unit of ``prediction`` and ``target``.
 
-    Where all numbers are equal there is no r2: it is NaN. The spread comes from sums in double precision, which lose
+    Where all numbers are equal, r2 is NaN. The spread comes from sums in double precision, which lose
     digits where the mean is millions of times larger than the spread; numbers in standard units never are.
 
     Args:
-        sd: multiplies the absolute error.
+        sd: factor from the units of predictions to native units, for the absolute error.
 
     Example:
         >>> metric = Regression(sd=10)
@@ -34,7 +36,7 @@ class Regression(DenseMetric):
         {'r2': -1.0, 'mae': 5.0}
     """
 
-    directions: ClassVar[Mapping[str, bool]] = {"r2": True, "mae": False}
+    higher_is_better: Mapping[str, bool] = {"r2": True, "mae": False}
     squared: Tensor
     absolute: Tensor
     first: Tensor

@@ -1,16 +1,18 @@
+"""The Jaccard index of salient pixels."""
+
 from collections.abc import Mapping
-from typing import ClassVar, final
+from typing import final
 
 import torch
 from torch import Tensor
 
-from torchsims.metrics._base import DenseMetric, same_shape
+from torchsims.metrics._base import TaskMetric, raise_if_shapes_differ
 
 THRESHOLDS = torch.linspace(0.2, 0.9, 15).tolist()
 
 
 @final
-class Saliency(DenseMetric):
+class Saliency(TaskMetric):
     r"""The mean Jaccard index of the images, at the best of 15 thresholds.
 
     .. math::
@@ -28,7 +30,7 @@ class Saliency(DenseMetric):
         0.667
     """
 
-    directions: ClassVar[Mapping[str, bool]] = {"miou": True}
+    higher_is_better: Mapping[str, bool] = {"miou": True}
     total: Tensor
     count: Tensor
 
@@ -39,7 +41,7 @@ class Saliency(DenseMetric):
 
     def update(self, prediction: Tensor, target: Tensor) -> None:
         """Add logits and labels, `batch x 1 x height x width`: 1 is salient, 0 is not, negative is to ignore."""
-        same_shape(prediction, target)
+        raise_if_shapes_differ(prediction, target)
         thresholds = torch.tensor(THRESHOLDS, device=target.device).view(-1, 1, 1)
         salient, known = (target > 0).flatten(1), (target >= 0).flatten(1)
         called = (prediction.float().sigmoid().flatten(1) > thresholds) & known  # threshold x image x pixel

@@ -1,15 +1,17 @@
+"""Mean intersection over union, and pixel accuracy."""
+
 from collections.abc import Mapping
-from typing import ClassVar, final
+from typing import final
 
 import torch
 from torch import Tensor
 from torchmetrics.functional.classification import multiclass_confusion_matrix
 
-from torchsims.metrics._base import DenseMetric
+from torchsims.metrics._base import TaskMetric
 
 
 @final
-class Segmentation(DenseMetric):
+class Segmentation(TaskMetric):
     r"""Mean intersection over union and pixel accuracy, from one confusion matrix over all pixels.
 
     .. math::
@@ -20,7 +22,7 @@ class Segmentation(DenseMetric):
     - :math:`C` are the classes that occur in the labels or in the predictions.
 
     Args:
-        classes: how many there are.
+        classes: number of classes.
 
     Example:
         >>> metric = Segmentation(classes=3)
@@ -30,7 +32,7 @@ class Segmentation(DenseMetric):
         {'miou': 0.5, 'pixel_accuracy': 0.667}
     """
 
-    directions: ClassVar[Mapping[str, bool]] = {"miou": True, "pixel_accuracy": True}
+    higher_is_better: Mapping[str, bool] = {"miou": True, "pixel_accuracy": True}
     confusion: Tensor
 
     def __init__(self, classes: int) -> None:

@@ -9,7 +9,7 @@ from torch.utils.data import Dataset
 
 from torchsims._specs import join_spec, parameters, split_spec
 from torchsims.losses import TaskLosses
-from torchsims.metrics import DenseMetric
+from torchsims.metrics import TaskMetric
 
 __all__ = ["Batch", "Batched", "InMemory", "Kind", "Workload"]
 
@@ -85,7 +85,7 @@ class Workload(ABC):
         """Return the loss of every task as a sum over labels and their number."""
 
     @abstractmethod
-    def metrics(self) -> dict[str, DenseMetric]:
+    def metrics(self) -> dict[str, TaskMetric]:
         """Return a new metric a task; ``update(prediction, target)`` takes those of the task."""
 
     def shown(self, predictions: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -6,14 +6,14 @@ from torch import Tensor, nn
 
 from torchsims._specs import choose, convert, parameters, split_spec
 from torchsims.losses import TaskLosses
-from torchsims.metrics import DenseMetric, Depth, Edges, Normals, Saliency, Segmentation
+from torchsims.metrics import Depth, Edges, Normals, Saliency, Segmentation, TaskMetric
 from torchsims.models import HPS, STL, dense_losses
 from torchsims.workloads._base import Batch, Kind, Workload
 from torchsims.workloads._sam2 import check_encoder, check_sam2, sam2, sam2_stl
 
 __all__ = ["DenseWorkload"]
 
-METRICS: dict[str, Callable[[int], DenseMetric]] = {
+METRICS: dict[str, Callable[[int], TaskMetric]] = {
     "seg": Segmentation,
     "depth": lambda channels: Depth(),
     "normals": lambda channels: Normals(),
@@ -103,7 +103,7 @@ class DenseWorkload(Workload):
     def losses(self, predictions: Mapping[str, Tensor], batch: Batch) -> TaskLosses:
         return dense_losses(predictions, batch)
 
-    def metrics(self) -> dict[str, DenseMetric]:
+    def metrics(self) -> dict[str, TaskMetric]:
         return {task: METRICS[task](channels) for task, channels in self._channels.items()}
 
     def shown(self, predictions: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -13,7 +13,7 @@ from torch.nn.functional import logsigmoid
 from torchsims._specs import choose
 from torchsims.data.clicks import ClickLog, Clicks, convert, generate_clicks, open_log
 from torchsims.losses import TaskLosses
-from torchsims.metrics import AUC, DenseMetric
+from torchsims.metrics import AUC, TaskMetric
 from torchsims.models import table_losses
 from torchsims.workloads._base import Batch, Batched
 from torchsims.workloads._tabular import AT_ONCE, TabularWorkload
@@ -122,7 +122,7 @@ class AliCCPWorkload(TabularWorkload):
     def losses(self, predictions: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> TaskLosses:
         return table_losses({task: predictions[task] for task in self.tasks}, batch, {})
 
-    def metrics(self) -> dict[str, DenseMetric]:
+    def metrics(self) -> dict[str, TaskMetric]:
         reported = TASKS if "ctr" in self.tasks and len(self.tasks) > 1 else self.tasks
         return {task: AUC() for task in reported}
 

@@ -9,7 +9,7 @@ from torchsims._specs import choose, convert, parameters, split_spec
 from torchsims.data import MultiMNIST
 from torchsims.data.digits import CHANNELS
 from torchsims.losses import TaskLosses
-from torchsims.metrics import Accuracy, DenseMetric
+from torchsims.metrics import Accuracy, TaskMetric
 from torchsims.models import LeNet, SeparateLeNets, table_losses
 from torchsims.workloads._base import Batch, Batched, Workload
 
@@ -99,7 +99,7 @@ class MultiMNISTWorkload(Workload):
     def losses(self, predictions: Mapping[str, Tensor], batch: Batch) -> TaskLosses:
         return table_losses(predictions, batch, {})
 
-    def metrics(self) -> dict[str, DenseMetric]:
+    def metrics(self) -> dict[str, TaskMetric]:
         return {task: Accuracy(CHANNELS[task]) for task in self.tasks}
 
     def _folder(self) -> str:

@@ -15,7 +15,7 @@ from torch import Tensor
 from torchsims._specs import choose
 from torchsims.data.tables import Features, Target, read_table, split_rows
 from torchsims.losses import TaskLosses
-from torchsims.metrics import Classification, DenseMetric, Regression
+from torchsims.metrics import Classification, Regression, TaskMetric
 from torchsims.models import table_losses
 from torchsims.workloads._base import InMemory
 from torchsims.workloads._tabular import AT_ONCE, TabularWorkload
@@ -123,7 +123,7 @@ class TableWorkload(TabularWorkload):
             return found
         return TaskLosses(total=found.total, count=dict.fromkeys(predictions, len(batch["numbers"])))
 
-    def metrics(self) -> dict[str, DenseMetric]:
+    def metrics(self) -> dict[str, TaskMetric]:
         return {
             task: Regression(target.sd) if target.classes is None else Classification(len(target.classes))
             for task, target in self._targets.items()
