@@ -18,6 +18,7 @@ __all__ = [
     "Spec",
     "choose",
     "convert_options",
+    "convert_value",
     "import_class",
     "is_class_path",
     "normalize_name",
@@ -156,11 +157,12 @@ def convert_options(what: str, options: Mapping[str, str], defaults: Mapping[str
     values = {}
     for key, text in options.items():
         name = choose(f"option of {what}", key.lower().replace("-", "_"), defaults)
-        values[name] = _convert(name, text, type(defaults[name]))
+        values[name] = convert_value(name, text, type(defaults[name]))
     return values
 
 
-def _convert(key: str, text: str, kind: type) -> bool | int | float | str:
+def convert_value(key: str, text: str, kind: type) -> bool | int | float | str:
+    """Return the text of an option as a value of a type, or raise an error that names the option."""
     if kind is bool:
         if text.lower() not in ("yes", "true", "no", "false"):
             raise ValueError(f"Option `{key}` should be yes or no. Found `{key}={text}`.")

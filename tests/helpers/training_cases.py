@@ -6,19 +6,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torchsims.training import Settings
+from torchsims.training import RunConfig, read_checkpoint
 
 DATA = "scenes:images=16:resolution=32"
 
 
-def small(**changes: Any) -> Settings:
-    """Return settings of a run of 2 epochs with 4 steps each."""
-    return Settings(**{"data": DATA, "model": "hps:width=8", "epochs": 2, "batch": 4, "lr": 3e-3, **changes})
+def small(**changes: Any) -> RunConfig:
+    """Return the configuration of a run of 2 epochs with 4 steps each."""
+    return RunConfig(**{"data": DATA, "model": "hps:width=8", "epochs": 2, "batch": 4, "lr": 3e-3, **changes})
 
 
 def checkpoint(folder: Path) -> dict[str, Any]:
-    state: dict[str, Any] = torch.load(folder / "checkpoint.pt", weights_only=True)
-    return state
+    return read_checkpoint(folder / "checkpoint.pt")
 
 
 def tensors(state: Any, name: str = "") -> dict[str, Tensor]:

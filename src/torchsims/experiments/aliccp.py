@@ -34,5 +34,5 @@ def _synthetic_note(config: RunConfig) -> str:
     sizes = {name: workload.items(name) for name in ("train", "val", "test")}
     return (
         f"The log is synthetic, with the fields and the imbalance of Ali-CCP: {sizes['train']} impressions for "
-        f"training, {sizes['val']} for validation and {sizes['test']} for testing. Its numbers are not those of the paper."
+        f"training, {sizes['val']} for validation, {sizes['test']} for testing. Its numbers are not those of the paper."
     )

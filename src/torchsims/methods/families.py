@@ -12,7 +12,7 @@ from torch import nn
 from torchsims import normalizers
 from torchsims.aggregations import Aggregation
 from torchsims.normalizers import Normalizer
-from torchsims.registry import choose, convert_options, normalize_name, option_defaults
+from torchsims.registry import choose, convert_options, convert_value, normalize_name, option_defaults
 from torchsims.scalarizations import Scalarization
 from torchsims.steppers import SIMS, Aggregated, OptimizerFactory, Scalarized, Stepper
 from torchsims.transforms import Asinh, Identity, Log, Power, Transform
@@ -117,14 +117,15 @@ class ScalarizedFamily(Family):
         self.passes = "2 + 1" if getattr(kind, "observes", False) else "1 + 1"
         own = option_defaults(kind) if isinstance(kind, type) else {}
         self.defaults = {**own, "normalizer": "none"}
-        self._by_task: str | None = getattr(kind, "options_by_task", None) if isinstance(kind, type) else None
+        self._by_task: str | None = (
+            getattr(kind, "options_by_task", None) if isinstance(kind, type) else None
+        )  # not TorchJD's
 
     def convert(self, what: str, options: Mapping[str, str]) -> dict[str, Any]:
         if self._by_task is None:
             return super().convert(what, options)
         known = {key: text for key, text in options.items() if key in self.defaults}
-        numbers = {key: text for key, text in options.items() if key not in known}
-        by_task = convert_options(what, numbers, dict.fromkeys(numbers, 0.0)) if numbers else {}
+        by_task = {key: convert_value(key, text, float) for key, text in options.items() if key not in known}
         return super().convert(what, known) | {self._by_task: by_task}
 
     def build(

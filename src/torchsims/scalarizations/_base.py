@@ -37,6 +37,12 @@ class Scalarization(WithStatistics, ABC):
     observes: ClassVar[bool] = False
     """Whether :meth:`observe` wants the losses of the same batch after the step (one more forward pass)."""
 
+    short_name: ClassVar[str | None] = None
+    """Name on the command line, if it is not the one of the class."""
+
+    options_by_task: ClassVar[str | None] = None
+    """Argument that takes a number per task, given on the command line as ``name:task=number``."""
+
     def __init__(self, tasks: Sequence[str] | None = None) -> None:
         super().__init__()
         if tasks is not None and (isinstance(tasks, str) or len(tasks) == 0 or len(set(tasks)) != len(tasks)):

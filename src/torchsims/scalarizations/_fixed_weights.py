@@ -31,6 +31,8 @@ class FixedWeights(Scalarization):
     """
 
     linear: ClassVar[bool] = True
+    short_name: ClassVar[str | None] = "fixed"
+    options_by_task: ClassVar[str | None] = "weights"
 
     def __init__(self, weights: Mapping[str, float], tasks: Sequence[str] | None = None) -> None:
         if not all(0 <= w < math.inf for w in weights.values()) or not any(weights.values()):

@@ -8,6 +8,7 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from torchsims.methods import Method
+from torchsims.models import SINGLE_TASK, Architecture
 from torchsims.registry import Spec, option_text
 from torchsims.reporting import Report, ShowStatus, comparison_report, delta_b_by_label, metric_against
 from torchsims.sweeps.local import RunCell, run_all
@@ -60,11 +61,11 @@ def with_variant(config: RunConfig, text: str) -> RunConfig:
         >>> with_variant(complete_config({}), "stl").model
         'stl:of=hps'
     """
-    spec, kind = Spec.parse(text), workload_class(config.data)
-    if spec.name not in kind.architectures:
+    spec, known = Spec.parse(text), workload_class(config.data).architectures
+    if spec.name not in (SINGLE_TASK, *known):
         return with_method(config, text)
-    if spec.name == kind.single_task_name:
-        spec = spec.with_defaults(kind.single_task(config.model))
+    if spec.name == SINGLE_TASK and "of" not in spec.options:
+        spec = spec.with_defaults(str(Architecture.parse(config.model, known).as_single_task()))
     return replace(with_method(config, "ew"), model=str(spec))
 
 

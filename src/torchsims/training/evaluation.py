@@ -39,8 +39,9 @@ def evaluate(
         for batch in load_batches(dataset, (list(own[i : i + size]) for i in range(0, len(own), size)), workers):
             batch = to_device(batch)
             predictions = workload.predict(model, batch)
+            targets = workload.targets(batch)
             for task, metric in metrics.items():
-                metric.update(predictions[task], workload.target(batch, task))
+                metric.update(predictions[task], targets[task])
     return {task: {name: float(value) for name, value in m.compute().items()} for task, m in metrics.items()}
 
 

@@ -1,0 +1,76 @@
+"""Which items make up which step, and the learning rate of each step."""
+
+import tracemalloc
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+from torchsims.training.batches import shards, training_batches
+from torchsims.training.seeding import mix
+from torchsims.training.trainer import warmup_then_decay
+
+
+def test_an_epoch_shows_every_item_once() -> None:
+    for epoch in range(3):
+        assert sorted(i for batch in training_batches(12, 3, 5, epoch) for i in batch) == list(range(12))
+    assert list(training_batches(12, 3, 5, 0)) != list(training_batches(12, 3, 5, 1))
+
+
+@pytest.mark.parametrize(("items", "batch"), [(5, 2), (12, 3), (1000, 7), (9, 9)])
+def test_batches_made_when_asked_for_are_those_of_a_list_of_all(items: int, batch: int) -> None:
+    for seed, epoch in ((0, 0), (3, 2)):
+        order = torch.randperm(items, generator=torch.Generator().manual_seed(mix(seed, epoch))).tolist()  # 64 bit
+        everything = [order[start : start + batch] for start in range(0, items - batch + 1, batch)]
+        found = training_batches(items, batch, seed, epoch)
+        assert list(found) == everything
+        assert len(found) == len(everything)
+        for start in range(len(everything) + 1):  # a run that goes on begins in the middle
+            assert list(found[start:]) == everything[start:]
+            assert len(found[start:]) == len(everything[start:])
+        assert found[-1] == everything[-1]
+        with pytest.raises(IndexError):
+            found[len(everything)]
+
+
+def test_the_order_is_the_one_it_has_always_been() -> None:
+    assert list(training_batches(5, 2, seed=0, epoch=0)) == [[3, 1], [2, 4]]
+    assert list(training_batches(5, 2, seed=0, epoch=1)) == [[1, 4], [0, 2]]
+
+
+def test_batches_need_no_memory_of_their_own() -> None:
+    tracemalloc.start()
+    try:
+        batches = training_batches(1_000_000, 1000, 0, 0)[500:]
+        assert sum(len(batch) for batch in batches) == 500_000
+        assert tracemalloc.get_traced_memory()[1] < 2**20  # a list of all items has 36 MB
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("ranks", "parts"), [(1, 1), (2, 1), (3, 2)])
+def test_shards_make_up_the_batch(ranks: int, parts: int) -> None:
+    batch = [9, 4, 7, 1, 0, 3, 2]
+    found = [item for rank in range(ranks) for part in shards(batch, rank, ranks, parts) for item in part]
+    assert sorted(found) == sorted(batch)
+
+
+def test_a_batch_without_an_item_for_everyone_is_refused() -> None:
+    with pytest.raises(ValueError, match="an item for each of 2 ranks and 3 micro-batches"):
+        shards([1, 2, 3, 4], 1, 2, 3)
+
+
+def test_near_seeds_have_nothing_in_common() -> None:
+    seeds = [mix(seed, step) for seed in range(40) for step in range(40)]
+    assert len(set(seeds)) == len(seeds)
+    bits = np.array([[seed >> k & 1 for k in range(63)] for seed in seeds])
+    assert abs(bits.mean(0) - 0.5).max() < 0.06  # 4.8 standard errors
+
+
+def test_the_rate_rises_then_falls_to_nothing() -> None:
+    factors = [warmup_then_decay(step, 1000, 0.1) for step in range(1000)]
+    assert max(factors) == factors[99] == 1.0
+    assert all(a < b for a, b in pairwise(factors[:100]))
+    assert all(a > b for a, b in pairwise(factors[100:]))
+    assert 0 < factors[-1] < 2e-3
