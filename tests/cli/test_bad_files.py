@@ -1,7 +1,7 @@
 """Bad files, seen from the command line: the error names them, what was trained is saved, and the run goes on."""
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,8 @@ import pytest
 from helpers.commands import Call
 from helpers.small_folders import SPOILED, write_pascal, write_scenes
 from helpers.training_cases import checkpoint
-from torchsims.training import Settings
-from torchsims.training._batches import training_batches
-from torchsims.training._loop import _Run
+from torchsims.training import RunConfig, Trainer, resolve
+from torchsims.training.batches import training_batches
 
 QUICK = ["--model", "hps:width=8", "--method", "sims", "--epochs", "1", "--batch", "1"]
 
@@ -20,15 +19,15 @@ QUICK = ["--model", "hps:width=8", "--method", "sims", "--epochs", "1", "--batch
 @pytest.fixture
 def after_one_step(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
     """Let something happen once, between the first step of a run and the second."""
-    step = _Run.step
+    step = Trainer.step
 
     def prepare(act: Callable[[], object]) -> None:
-        def patched(run: _Run, number: int, micro_batches: Sequence[Any]) -> None:
-            step(run, number, micro_batches)
-            if number == 0:
+        def patched(trainer: Trainer, *micro_batches: Any) -> None:
+            step(trainer, *micro_batches)
+            if trainer.step_number == 1:
                 act()
 
-        monkeypatch.setattr(_Run, "step", patched)
+        monkeypatch.setattr(Trainer, "step", patched)
 
     return prepare
 
@@ -36,7 +35,7 @@ def after_one_step(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], ob
 def last_item(data: str, root: Path, items: int) -> int:
     """Return which photograph the last step of the only epoch sees."""
     (last,) = training_batches(items, 1, 0, 0)[-1]
-    split: Any = Settings(data=data, root=str(root)).workload().split("train")
+    split: Any = resolve(RunConfig(data=data, root=str(root))).workload.split("train")
     index: int = split.indices[last]
     return index
 
@@ -58,7 +57,7 @@ def assert_named_saved_and_going_on(
     assert path.name in error
     assert str(path) in error or f"`train` of `{path.parents[2]}`" in error  # two files whose sizes do not fit
     assert error.endswith(f"What was trained before is saved in {tmp_path / 'run'}.")
-    assert checkpoint(tmp_path / "run")["batch"] == 2
+    assert checkpoint(tmp_path / "run")["trainer"]["step"] == 2
     path.write_bytes(content)
     assert call("train", "--resume", "--out", tmp_path / "run") == 0
     assert checkpoint(tmp_path / "run")["epoch"] == 1

@@ -7,7 +7,7 @@ import pytest
 from helpers.commands import Call, results
 from torchsims.data.clicks import generate_clicks, write_raw
 from torchsims.experiments import aliccp
-from torchsims.training import Settings
+from torchsims.training import complete_config
 
 QUICK = ["--preset", "small", "--epochs", "1", "--batch", "200", "--jobs", "1"]
 
@@ -29,7 +29,7 @@ def test_the_table_has_every_rate_of_every_method(model: str, trained: list[str]
         assert {"Delta_b", "ctr auc", "cvr auc", "ctcvr auc"} <= set(row)
         assert 0.3 < row["ctr auc"] < 0.9
         assert row["mean auc"] == pytest.approx(sum(row[f"{task} auc"] for task in trained or ["ctr", "cvr"]) / 2)
-    assert "3800 impressions to train on, 200 to validate on and 2000 to test on" in (out / "report.html").read_text()
+    assert "3800 impressions for training, 200 for validation, 2000 for testing" in (out / "report.html").read_text()
 
 
 def test_the_table_reads_the_files_of_a_folder(call: Call, tmp_path: Path) -> None:
@@ -37,16 +37,14 @@ def test_the_table_reads_the_files_of_a_folder(call: Call, tmp_path: Path) -> No
         write_raw(tmp_path, name, generate_clicks(3000, seed=seed))
     assert call("reproduce", "aliccp", "--root", tmp_path, *QUICK, "--out", tmp_path / "out") == 0
     assert len(results(tmp_path / "out")["rows"]) == 3
-    assert "made up" not in (tmp_path / "out" / "report.html").read_text()
+    assert "synthetic" not in (tmp_path / "out" / "report.html").read_text()
 
 
-def test_without_options_it_is_a_made_up_log_and_a_shared_bottom() -> None:
-    given = {**dict.fromkeys(("data", "model", "tasks")), "epochs": 2}
-    options = {name: value for name, value in aliccp.usual(given).items() if value is not None}
-    runs = aliccp.comparison(Settings.of("default", **options), 2, "again").runs
-    assert {run.data for run in runs} == {"aliccp"}
-    assert [run.model for run in runs].count("stl:of=sharedbottom") == 2
-    assert {run.model for run in runs} == {"sharedbottom", "stl:of=sharedbottom"}
+def test_without_options_it_is_a_synthetic_log_and_a_shared_bottom() -> None:
+    configs = aliccp.comparison(complete_config({"data": "aliccp", "epochs": 2}), 2).configs
+    assert {config.data for config in configs} == {"aliccp"}
+    assert [config.model for config in configs].count("stl:of=sharedbottom") == 2
+    assert {config.model for config in configs} == {"sharedbottom", "stl:of=sharedbottom"}
 
 
 def test_other_data_is_refused(call: Call, capsys: pytest.CaptureFixture[str]) -> None:

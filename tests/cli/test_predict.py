@@ -12,7 +12,7 @@ from PIL import Image
 import torchsims
 from helpers.commands import Call
 from helpers.small_folders import SHARED, photographs, write_scenes
-from torchsims.training import Settings, train
+from torchsims.training import RunConfig, train
 
 
 def size_of(path: Path) -> tuple[int, int]:
@@ -22,14 +22,14 @@ def size_of(path: Path) -> tuple[int, int]:
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of a run whose data is gone, with its outcome beside it."""
+    """Return the folder of a run whose data is gone, with its run beside it."""
     folder = tmp_path_factory.mktemp("finished")
     write_scenes(folder / "rooms", "train", size=6)
     write_scenes(folder / "rooms", "val", size=3)
     model = "sam2:encoder=toy:rank=2:size=32"
-    settings = Settings("nyuv2", "ew", model, root=str(folder / "rooms"), epochs=1, batch=2)
-    outcome = train(settings, folder / "run")
-    np.savez(folder / "samples.npz", **outcome.samples)  # type: ignore[arg-type]
+    settings = RunConfig("nyuv2", "ew", model, root=str(folder / "rooms"), epochs=1, batch=2)
+    run = train(settings, folder / "run")
+    np.savez(folder / "samples.npz", **run.samples)  # type: ignore[arg-type]
     shutil.rmtree(folder / "rooms")
     return folder
 

@@ -118,7 +118,7 @@ def test_rows_are_predicted_without_the_table(table: Path, tmp_path: Path) -> No
     given = ["--data", "table", "--csv", table, "--targets", ",".join(targets), "--types", "number,class,class"]
     code, text = run("train", *given, *USUAL, "--epochs", 12, "--lr", "1e-2", "--out", out)
     assert code == 0, text
-    metrics = json.loads((out / "results.json").read_text())["history"]["metrics"]
+    metrics = json.loads((out / "results.json").read_text())["run"]["metrics"]
     columns, test = read_table(table), split_rows(120)["test"]
     table.unlink()
     predictor = torchsims.load(out)

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from torch import nn
 
 from helpers.commands import Call, results
 from helpers.small_folders import write_scenes
 from helpers.small_sam2 import write_checkpoint
-from torchsims.training import Settings
+from torchsims.methods import Method
+from torchsims.training import RunConfig, resolve
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +50,7 @@ def test_two_processes_are_one(rooms: Path, call: Call, tmp_path: Path) -> None:
     for name in runs:
         one, two = (tmp_path / way / "runs" / name for way in ("one", "two"))
         assert [results(run)["settings"]["processes"] for run in (one, two)] == [1, 2]
-        expected, found = (results(run)["history"]["curves"]["losses"] for run in (one, two))
+        expected, found = (results(run)["run"]["history"]["losses"] for run in (one, two))
         for task, losses in expected.items():
             assert len(losses) == 5
             assert found[task] == pytest.approx(losses, rel=1e-5)
@@ -66,7 +68,7 @@ def test_autocast_is_near(rooms: Path, call: Call, tmp_path: Path) -> None:
     for precision in ("none", "bf16", "fp16"):
         out = tmp_path / precision
         assert call("train", *five_steps(rooms), "--autocast", precision, "--out", out) == 0
-        found[precision] = results(out)["history"]["curves"]["losses"]
+        found[precision] = results(out)["run"]["history"]["losses"]
     for precision in ("bf16", "fp16"):
         assert found[precision] != found["none"]
         for task, losses in found["none"].items():
@@ -77,17 +79,17 @@ def test_autocast_is_near(rooms: Path, call: Call, tmp_path: Path) -> None:
 
 
 def test_evaluation_is_given_to_methods_that_have_it() -> None:
-    def method(text: str, **settings: str) -> str:
-        return Settings(method=text, evaluation="sequential", **settings).method  # type: ignore[arg-type]
+    def evaluation(text: str, way: str) -> str:
+        stepper = Method(text).build(nn.Linear(1, 1), ["a", "b"], lr=1e-3, evaluation=way)
+        return str(getattr(stepper, "evaluation", "none"))
 
-    assert method("sims:tau=1") == "sims:evaluation=sequential:tau=1"
-    assert method("foops") == "foops:evaluation=sequential"
-    assert method("sims:evaluation=joint") == "sims:evaluation=joint"
-    assert method("ew") == "ew"
-    assert method("sims", data="nyuv2", preset="paper") == "sims:evaluation=sequential:prox=0:ratio=5:tau=5"
-    assert Settings(method="sims").method == "sims"
+    assert evaluation("sims:tau=1", "sequential") == "sequential"
+    assert evaluation("foops", "sequential") == "sequential"
+    assert evaluation("sims:evaluation=joint", "sequential") == "joint"
+    assert evaluation("sims", "auto") == "joint"
+    assert evaluation("ew", "sequential") == "none"
     with pytest.raises(ValueError, match=r"There is no evaluation `sequentiel`\. Did you mean `sequential`\?"):
-        Settings(evaluation="sequentiel")
+        resolve(RunConfig(evaluation="sequentiel"))
 
 
 def test_both_evaluations_find_the_same(rooms: Path, call: Call, tmp_path: Path) -> None:
@@ -95,17 +97,15 @@ def test_both_evaluations_find_the_same(rooms: Path, call: Call, tmp_path: Path)
     arguments = ["--methods", methods, "--evaluation", "sequential", "--jobs", "1", "--out", out]
     assert call("compare", *five_steps(rooms), *arguments) == 0
     found = results(out)
-    assert found["settings"]["method"] == [
-        f"sims:evaluation={way}:prox=0:ratio=5:tau=5" for way in ("sequential", "joint")
-    ]
-    assert {"setting": "evaluation", "preset": "own", "here": "sequential"} in found["details"][
+    assert found["settings"]["method"] == ["sims:prox=0:ratio=5:tau=5", "sims:evaluation=joint:prox=0:ratio=5:tau=5"]
+    assert {"setting": "evaluation", "preset": "auto", "here": "sequential"} in found["details"][
         "Changed from the preset"
     ]
     assert "--evaluation sequential" in found["command"]
     sequential, joint = (
-        results(path)["history"]["curves"]["losses"]
-        for way in ("sequential", "joint")
-        for path in (out / "runs").glob(f"*evaluation={way}*")
+        results(path)["run"]["history"]["losses"]
+        for pattern in ("*_sims_prox=*", "*_sims_evaluation=joint*")
+        for path in (out / "runs").glob(pattern)
     )
     for task, losses in joint.items():
         assert sequential[task] == pytest.approx(losses, rel=1e-5)

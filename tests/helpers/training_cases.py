@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torchsims.training import RunConfig, read_checkpoint
+from torchsims.training import RunConfig, complete_config, read_checkpoint
 
 DATA = "scenes:images=16:resolution=32"
 
@@ -40,3 +40,8 @@ def assert_same_tensors(one: Any, other: Any) -> None:
     assert first.keys() == second.keys()
     different = [name for name in first if not torch.equal(first[name], second[name])]
     assert different == []
+
+
+def preset(name: str, **given: Any) -> RunConfig:
+    """Return the configuration of a preset, with changes."""
+    return complete_config({"preset": name, **given})

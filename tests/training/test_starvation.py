@@ -6,6 +6,7 @@ import sys
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +14,9 @@ import pytest
 
 from torchsims import cli
 from torchsims._starvation import StarvationWarning, Starved
-from torchsims.experiments._grid import Grid, run_grid
+from torchsims.sweeps import run_all
 from torchsims.sklearn import MultiTaskEstimator
-from torchsims.training import Settings, train
+from torchsims.training import Execution, RunConfig, resolve, train
 
 Array = npt.NDArray[np.float64]
 
@@ -62,7 +63,7 @@ def test_a_small_temperature_starves_and_augmentation_cures(method: str) -> None
 
 def test_training_says_so_too_also_after_a_stop(tmp_path: Path) -> None:
     write_table(tmp_path / "t.csv")
-    settings = Settings(
+    settings = RunConfig(
         data="table",
         root=f"{tmp_path}/t.csv",
         tasks=tuple("abcdef"),
@@ -73,10 +74,10 @@ def test_training_says_so_too_also_after_a_stop(tmp_path: Path) -> None:
         lr=3e-3,
     )
     with pytest.warns(StarvationWarning, match=r"Task `[abc]` is starved"):
-        outcome = train(settings, tmp_path / "run")
-    assert sorted(outcome.starved) == ["a", "b", "c"]
+        run = train(settings, tmp_path / "run")
+    assert sorted(run.starved) == ["a", "b", "c"]
     again = train(settings, tmp_path / "run")  # finished: nothing is trained, and nothing forgotten
-    assert again.starved == outcome.starved
+    assert again.starved == run.starved
 
 
 STARVING = "sims:tau=0.05:ratio=5"
@@ -98,12 +99,12 @@ def call(monkeypatch: pytest.MonkeyPatch, name: str, *arguments: object) -> None
     assert end.value.code == 0
 
 
-def starved_note(folder: Path) -> str:
-    """Return what the results say of starved tasks; the page says the same."""
-    notes = json.loads((folder / "results.json").read_text())["notes"]
-    (note,) = [note for note in notes if note.startswith("Starved: ")]
-    assert note in html.unescape((folder / "report.html").read_text())
-    return str(note)
+def starved_in(folder: Path) -> list[dict[str, Any]]:
+    """Return what the results say of starved tasks; the page names them too."""
+    starved: list[dict[str, Any]] = json.loads((folder / "results.json").read_text())["starved"]
+    page = html.unescape((folder / "report.html").read_text())
+    assert all(task in page and "almost no weight" in page for each in starved for task in each["tasks"])
+    return starved
 
 
 def test_a_run_says_at_once_and_on_its_page_what_it_starved(
@@ -115,9 +116,10 @@ def test_a_run_says_at_once_and_on_its_page_what_it_starved(
     assert sorted(line.split("`")[1] for line in warned) == ["a", "b", "c"]
     assert all(line.startswith("torchsims: Task `") and "Give the method `augment`" in line for line in warned)
     assert "100 %" in lines[-1]  # they came before the end
-    history = json.loads((tmp_path / "run" / "results.json").read_text())["history"]
-    assert sorted(history["starved"]) == ["a", "b", "c"]
-    assert ", ".join(history["starved"]) + " (seed 0)" in starved_note(tmp_path / "run")
+    run = json.loads((tmp_path / "run" / "results.json").read_text())["run"]
+    assert sorted(run["starved"]) == ["a", "b", "c"]
+    (starved,) = starved_in(tmp_path / "run")
+    assert (starved["seed"], starved["tasks"]) == (0, run["starved"])
 
 
 def test_a_comparison_names_who_starved_what_and_the_cure_works(
@@ -125,22 +127,32 @@ def test_a_comparison_names_who_starved_what_and_the_cure_works(
 ) -> None:
     methods, out = f"{STARVING},{STARVING}:augment=0.1", tmp_path / "out"
     call(monkeypatch, "compare", "--csv", table, "--methods", methods, "--jobs", 1, "--out", out)
-    note, said = starved_note(out), capsys.readouterr().err
-    assert "tau 0.05 gave almost no weight to " in note
-    assert "(seed 0)" in note
-    assert "augment=0.1" in note
-    assert f"torchsims: {note}\n" in said
+    (found,), said = starved_in(out), capsys.readouterr().err
+    assert "tau 0.05" in found["label"]
+    assert found["seed"] == 0
+    (line,) = [line for line in said.splitlines() if "almost no weight" in line]
+    assert line.startswith("torchsims: ")
+    assert found["label"] in line
+    assert "augment=0.1" in line
     starved, cured = json.loads((out / "results.json").read_text())["rows"]
     assert min(starved[f"{task} r2"] for task in "abc") < 0.6 < 0.9 < min(cured[f"{task} r2"] for task in "abc")
     assert cured["mean r2"] > starved["mean r2"]
 
 
 def test_processes_of_their_own_say_so_too(table: Path, tmp_path: Path) -> None:
-    base = Settings(
-        "table", STARVING, "mlp:hidden=32:layers=1", tuple("abcdef"), str(table), epochs=8, batch=64, lr=3e-3
+    base = RunConfig(
+        "table",
+        STARVING,
+        "mlp:hidden=32:layers=1",
+        tasks=tuple("abcdef"),
+        root=str(table),
+        epochs=8,
+        batch=64,
+        lr=3e-3,
     )
     said: list[str] = []
-    run_grid([base, replace(base, seed=1)], tmp_path / "out", Grid(jobs=2), lambda rows: None, said.append)
+    runs = [resolve(base), resolve(replace(base, seed=1))]
+    run_all(runs, tmp_path / "out", Execution(jobs=2), lambda status: None, said.append)
     for seed in (0, 1):
         own = [sentence for sentence in said if f", seed {seed}: Task `" in sentence]
         assert {sentence.split("`")[1] for sentence in own} == {"a", "b", "c"}

@@ -26,7 +26,13 @@ __all__ = [
 T = TypeVar("T", bound="RunConfig")
 
 
-def setting(default: Any, help: str, *flags: str, workload: bool = False) -> Any:  # noqa: A002  # what typer calls it
+def setting(
+    default: Any,
+    help: str,  # noqa: A002  # what typer calls it
+    *flags: str,
+    workload: bool = False,
+    minimum: int | None = None,
+) -> Any:
     """Declare a setting: the command line, the config file and the page all follow from it.
 
     Args:
@@ -34,8 +40,9 @@ def setting(default: Any, help: str, *flags: str, workload: bool = False) -> Any
         help: one line for ``--help``.
         flags: names on the command line; ``--name`` by default.
         workload: whether the value is an argument of the data set, which may not have it.
+        minimum: smallest number that the command line takes.
     """
-    metadata = {"help": help, "flags": flags, "workload": workload}
+    metadata = {"help": help, "flags": flags, "workload": workload, "minimum": minimum}
     if isinstance(default, dict):
         return field(default_factory=lambda: dict(default), metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -110,10 +117,10 @@ class Execution:
         0
     """
 
-    checkpoint_every: int = setting(0, "Save a checkpoint after so many steps too, not only after epochs.")
-    workers: int = setting(0, "Processes per run that load data.")
-    threads: int = setting(0, "Threads per run; 0 for all cores, or one in a comparison.")
-    jobs: int = setting(0, "Runs at a time in a comparison; 0 for as many as there are cores.")
+    checkpoint_every: int = setting(0, "Save a checkpoint after so many steps too, not only after epochs.", minimum=0)
+    workers: int = setting(0, "Processes per run that load data.", minimum=0)
+    threads: int = setting(0, "Threads per run; 0 for all cores, or one in a comparison.", minimum=0)
+    jobs: int = setting(0, "Runs at a time in a comparison; 0 for as many as there are cores.", minimum=0)
 
 
 @dataclass(frozen=True)
