@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from helpers.scalarization_cases import STEPS_PER_EPOCH, assert_same_state, history, state
+from helpers.histories import assert_same_state, history, state
+from helpers.twins import STEPS_PER_EPOCH
 from torchsims import normalizers
 from torchsims.normalizers import EMA, EpochWise, Fixed, Normalizer
 

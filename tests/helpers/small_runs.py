@@ -1,6 +1,6 @@
-"""A small network with everything that remembers (BatchNorm, dropout), methods to train it, and their whole state."""
+"""Short runs of every method on a network with everything that remembers, and their whole state, bit for bit."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -9,9 +9,10 @@ from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 from torch.optim import Adam
 
-from torchsims import FOOPS, SIMS, Scalarized, Stepper
+from helpers.methods import SCALARIZED, STEPPERS, TWO_COPIES
+from helpers.support import DIMENSION, Net, make_net
+from torchsims import Stepper
 from torchsims.normalizers import EMA
-from torchsims.scalarizations import EW, FAMO, RLW, UW, LogMerit
 
 Batch: TypeAlias = tuple[Tensor, Tensor]
 Losses: TypeAlias = dict[str, Tensor]
@@ -20,67 +21,52 @@ AnyMethod: TypeAlias = Stepper[Any]
 
 DOUBLE = torch.float64
 TASKS = ("metres", "pixels")
+OUTER, INNER = partial(Adam, lr=1e-2), partial(Adam, lr=5e-2)
+
+METHODS = [*TWO_COPIES, *SCALARIZED]
+"""Every method with one objective or two copies."""
+KINDS = [*TWO_COPIES, "EW", "RLW", "UW", "LogMerit", "FAMO"]
+"""One method for each thing that a method can keep between steps."""
 
 
-class Network(nn.Module):
-    """A trunk with BatchNorm and dropout, and a head for each task."""
-
-    def __init__(self, width: int = 5, dtype: torch.dtype = DOUBLE) -> None:
-        super().__init__()
-        self.first = nn.Linear(3, width, dtype=dtype)
-        self.norm = nn.BatchNorm1d(width, dtype=dtype)
-        self.drop = nn.Dropout(0.3)
-        self.metres = nn.Linear(width, 1, dtype=dtype)
-        self.pixels = nn.Linear(width, 1, dtype=dtype)
-
-    def forward(self, x: Tensor) -> Tensor:
-        features = self.drop(self.norm(self.first(x)).tanh())
-        return torch.cat([self.metres(features), self.pixels(features)], -1)
-
-
-def network(width: int = 5, dtype: torch.dtype = DOUBLE) -> Network:
-    torch.manual_seed(7)
-    return Network(width, dtype)
+def network(width: int = 5, dtype: torch.dtype = DOUBLE, seed: int = 7) -> Net:
+    return make_net(dtype, seed, tasks=TASKS, width=width, batch_norm=True, dropout=0.3)
 
 
 def batch(seed: int, dtype: torch.dtype = DOUBLE) -> Batch:
     generator = torch.Generator().manual_seed(seed)
-    x, y = (torch.randn(6, n, generator=generator, dtype=DOUBLE).to(dtype) for n in (3, 2))
+    x, y = (torch.randn(6, n, generator=generator, dtype=DOUBLE).to(dtype) for n in (DIMENSION, 2))
     return x, y
 
 
 def task_losses(model: nn.Module, batch: Batch) -> Losses:
     x, y = batch
     out = model(x)
-    return {"metres": mse_loss(out[:, 0], y[:, 0]), "pixels": 1e3 * mse_loss(out[:, 1], y[:, 1])}
+    return {"metres": mse_loss(out["metres"], y[:, 0]), "pixels": 1e3 * mse_loss(out["pixels"], y[:, 1])}
 
 
-OUTER, INNER = partial(Adam, lr=1e-2), partial(Adam, lr=5e-2)
-
-# The challenger starts elsewhere, so that no test passes because both copies are equal.
-two_copies = partial(SIMS, tau=0.7, prox=0.1, outer=OUTER, inner=INNER, perturb=0.05, keep_random_iterate=True)
-
-METHODS: Mapping[str, Callable[[nn.Module], AnyMethod]] = {
-    "sims": two_copies,
-    "sims-joint": partial(two_copies, evaluation="joint"),
-    "sims-alternating": partial(two_copies, order="alternating"),
-    "sims-alternating-joint": partial(two_copies, order="alternating", evaluation="joint"),
-    "foops": lambda model: FOOPS(model, tau=5.0, outer=OUTER, inner=INNER, perturb=0.05, normalize=EMA(0.5)),
-    "ew": lambda model: Scalarized(model, EW(), outer=OUTER),
-    "rlw": lambda model: Scalarized(model, RLW(), outer=OUTER),
-    "uw": lambda model: Scalarized(model, UW(TASKS, dtype=DOUBLE), outer=OUTER, normalize=EMA(0.5)),
-    "log-merit": lambda model: Scalarized(model, LogMerit(), outer=OUTER),
-    "famo": lambda model: Scalarized(model, FAMO(), outer=OUTER),
-}
-"""Methods of every kind, made from a model."""
-
-TWO_COPIES = [name for name in METHODS if name.startswith(("sims", "foops"))]
-POSITIVE = [name for name in METHODS if name.startswith(("sims", "log-merit", "famo"))]
+def build(name: str, model: nn.Module, **options: Any) -> AnyMethod:
+    """Return a method of the table with Adam and with more to remember than its defaults have."""
+    settings: dict[str, Any] = {"outer": OUTER}
+    if name in TWO_COPIES:
+        # The challenger starts elsewhere, so that no test passes because both copies are equal.
+        settings |= {"tau": 0.7, "prox": 0.1, "inner": INNER, "perturb": 0.05, "keep_random_iterate": True}
+    if name == "FOOPS":
+        settings |= {"tau": 5.0, "prox": 0.0, "keep_random_iterate": False}
+    if name in ("FOOPS", "UW"):
+        settings |= {"normalize": EMA(0.5)}
+    return STEPPERS[name](model, TASKS, **{**settings, **options})
 
 
-def trained(name: str, steps: int = 3, dtype: torch.dtype = DOUBLE) -> AnyMethod:
+def needs_positive(name: str) -> bool:
+    """Return whether a method needs losses above zero."""
+    method: Any = build(name, network())
+    return bool(method.transform.positive if name in TWO_COPIES else method.scalarization.positive)
+
+
+def trained(name: str, steps: int = 3, dtype: torch.dtype = DOUBLE, **options: Any) -> AnyMethod:
     """Return a method that has taken some steps; always the same one, with the generators in the same state."""
-    method = METHODS[name](network(dtype=dtype))
+    method = build(name, network(dtype=dtype), **options)
     torch.manual_seed(11)
     for seed in range(steps):
         method.step(task_losses, batch(seed, dtype))

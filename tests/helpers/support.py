@@ -9,24 +9,30 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD
 
-from torchsims import SIMS, Aggregated, Scalarized, TaskLosses, aggregations, scalarizations
-from torchsims.aggregations import Aggregation
-from torchsims.scalarizations import Scalarization
+from torchsims import SIMS, TaskLosses
 
 TASKS = ("a", "b", "c")
 DIMENSION = 5
 
 
 class Net(nn.Module):
-    """A shared trunk and one head a task, with what steppers find hard: dropout, batch statistics, frozen weights."""
+    """A shared trunk and one head per task, with what steppers find hard: dropout, batch statistics, frozen weights."""
 
-    def __init__(self, *, dropout: float = 0.0, batch_norm: bool = False, frozen: bool = False) -> None:
+    def __init__(
+        self,
+        tasks: Sequence[str] = TASKS,
+        *,
+        width: int = 8,
+        dropout: float = 0.0,
+        batch_norm: bool = False,
+        frozen: bool = False,
+    ) -> None:
         super().__init__()
-        self.stem = nn.Linear(DIMENSION, 8).requires_grad_(not frozen)
-        self.norm = nn.BatchNorm1d(8) if batch_norm else nn.Identity()
+        self.stem = nn.Linear(DIMENSION, width).requires_grad_(not frozen)
+        self.norm = nn.BatchNorm1d(width) if batch_norm else nn.Identity()
         self.drop = nn.Dropout(dropout)
-        self.trunk = nn.Linear(8, 8)
-        self.heads = nn.ModuleDict({task: nn.Linear(8, 1) for task in TASKS})
+        self.trunk = nn.Linear(width, width)
+        self.heads = nn.ModuleDict({task: nn.Linear(width, 1) for task in tasks})
 
     def forward(self, x: Tensor) -> dict[str, Tensor]:
         features = self.trunk(self.drop(self.norm(self.stem(x)).tanh())).tanh()
@@ -40,7 +46,7 @@ def make_net(dtype: torch.dtype = torch.float64, seed: int = 0, **options: Any) 
 
 @dataclass
 class Data:
-    """A batch: inputs, a target a task, and which targets are known."""
+    """A batch: inputs, one target per task, and which targets are known."""
 
     x: Tensor  # (sample, dimension)
     y: Tensor  # (sample, task)
@@ -100,39 +106,3 @@ def parameters(model: nn.Module) -> Tensor:
 
 def gradients(model: nn.Module) -> Tensor:
     return flat(p.grad for p in model.parameters())
-
-
-def make_scalarizations(dtype: torch.dtype = torch.float64) -> dict[str, Callable[[], Scalarization]]:
-    """Return how to make every loss-level method; a method that is missing here fails the tests."""
-    special: dict[str, Callable[[], Scalarization]] = {
-        "UW": partial(scalarizations.UW, TASKS, dtype=dtype),
-        "IMTLL": partial(scalarizations.IMTLL, TASKS, dtype=dtype),
-        "FixedWeights": partial(scalarizations.FixedWeights, {"a": 1.0, "b": 0.3, "c": 2.0}),
-    }
-    names = [name for name in scalarizations.__all__ if name not in ("Scalarization", "from_torchjd")]
-    return {name: special.get(name, getattr(scalarizations, name)) for name in names} | {
-        "STCH normalized": partial(scalarizations.STCH, normalize=True, warmup_epochs=1)
-    }
-
-
-def make_scalarized(model: nn.Module, name: str, **options: Any) -> Scalarized:
-    dtype = next(model.parameters()).dtype
-    return Scalarized(model, make_scalarizations(dtype)[name](), **{"outer": sgd(0.02), **options})
-
-
-def make_aggregations(
-    tasks: Sequence[str] = TASKS, dtype: torch.dtype = torch.float64
-) -> dict[str, Callable[[], Aggregation]]:
-    """Return how to make every gradient-level method."""
-    special: dict[str, Callable[[], Aggregation]] = {"GradNorm": partial(aggregations.GradNorm, tasks, dtype=dtype)}
-    names = [name for name in aggregations.__all__ if isinstance(getattr(aggregations, name), type)]
-    return {
-        name: special.get(name, getattr(aggregations, name))
-        for name in names
-        if name not in ("Aggregation", "WeightedAggregation")
-    }
-
-
-def make_aggregated(model: nn.Module, name: str, tasks: Sequence[str] = TASKS, **options: Any) -> Aggregated:
-    dtype = next(model.parameters()).dtype
-    return Aggregated(model, make_aggregations(tasks, dtype)[name](), **{"outer": sgd(0.02), **options})

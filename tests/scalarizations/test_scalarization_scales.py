@@ -4,55 +4,56 @@ import pytest
 import torch
 from torch import Tensor
 
-from helpers.scalarization_cases import CASES, TASKS, Case, after, gradient, history, state, train
+from helpers.histories import after, gradient, history, state, train
+from helpers.methods import LOSS_LEVEL, LossLevel
+from helpers.support import TASKS
 from torchsims.scalarizations import DWA, FAMO, GLS
 
-BY_NAME = {case.name: case for case in CASES}
-FREE = ["LogMerit", "LogMerit-augmented", "STCH-normalized", "STCH-at-once"]
-BOUND = ["EW", "FixedWeights", "RLW", "UW", "IMTLL", "DWA", "STCH", "STCH-weighted", "Chebyshev", "Chebyshev-weighted"]
 UNITS = torch.tensor([700.0, 1.0, 1e-4], dtype=torch.float64)
 POWERS_OF_TWO = torch.tensor([2.0**-13, 2.0**20, 8.0])
 
 
-def run(case: Case, losses: Tensor, units: Tensor | float = 1.0) -> tuple[Tensor, Tensor]:
+def where_units_change(what: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize(
+        "case", [case for case in LOSS_LEVEL if case.units == what], ids=lambda case: case.name
+    )
+
+
+def run(case: LossLevel, losses: Tensor, units: Tensor | float = 1.0) -> tuple[Tensor, Tensor]:
     """Return the objectives after the warm-up and the weights (L_i times the slope) of a last step."""
     method = case.make(TASKS)
     objectives = train(method, units * losses[:-1], observed=units * after(losses[:-1]))
     return objectives[4:], gradient(method, units * losses[-1]) * units * losses[-1]
 
 
-@pytest.mark.parametrize("name", FREE)
-def test_units_change_nothing(name: str) -> None:
+@where_units_change("nothing")
+def test_units_change_nothing(case: LossLevel) -> None:
     losses = history(steps=9)
-    for found, expected in zip(run(BY_NAME[name], losses, UNITS), run(BY_NAME[name], losses), strict=True):
+    for found, expected in zip(run(case, losses, UNITS), run(case, losses), strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", FREE)
-def test_powers_of_two_change_no_bit(name: str) -> None:
+@where_units_change("nothing")
+def test_powers_of_two_change_no_bit(case: LossLevel) -> None:
     losses = history(steps=9).float()
-    for found, expected in zip(run(BY_NAME[name], losses, POWERS_OF_TWO), run(BY_NAME[name], losses), strict=True):
+    for found, expected in zip(run(case, losses, POWERS_OF_TWO), run(case, losses), strict=True):
         assert torch.equal(found, expected)
 
 
-@pytest.mark.parametrize("name", BOUND)
-def test_units_change_the_weights(name: str) -> None:
+@where_units_change("weights")
+def test_units_change_the_weights(case: LossLevel) -> None:
     losses = history(steps=9)
-    _, found = run(BY_NAME[name], losses, UNITS)
-    _, expected = run(BY_NAME[name], losses)
+    _, found = run(case, losses, UNITS)
+    _, expected = run(case, losses)
     assert not torch.allclose(found / found.sum(), expected / expected.sum(), rtol=1e-2)
 
 
-@pytest.mark.parametrize("name", ["GLS", "FAMO", "STCH-warmup"])
-def test_units_change_the_length_of_a_step_and_not_its_direction(name: str) -> None:
+@where_units_change("length")
+def test_units_change_the_length_of_a_step_and_not_its_direction(case: LossLevel) -> None:
     losses = history(steps=9)
-    _, found = run(BY_NAME[name], losses, UNITS)
-    _, expected = run(BY_NAME[name], losses)
+    _, found = run(case, losses, UNITS)
+    _, expected = run(case, losses)
     torch.testing.assert_close(found / found.sum(), expected / expected.sum())
-
-
-def test_every_case_has_its_place() -> None:
-    assert {*FREE, *BOUND, "GLS", "FAMO", "STCH-warmup"} == BY_NAME.keys()
 
 
 def test_gls_is_unchanged_when_the_units_multiply_to_one() -> None:

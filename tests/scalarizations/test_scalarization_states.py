@@ -7,17 +7,19 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from helpers.scalarization_cases import NOW, TASKS, Case, assert_same_state, every_case, history, state, train, trained
+from helpers.histories import NOW, assert_same_state, history, state, train, trained
+from helpers.methods import LossLevel, every_loss_level
+from helpers.support import TASKS
 from torchsims.scalarizations import DWA, EW, FAMO, IMTLL, STCH, UW, Chebyshev, FixedWeights, LogMerit, Scalarization
 
 
-def fresh(case: Case) -> Scalarization:
+def fresh(case: LossLevel) -> Scalarization:
     return case.make(TASKS)
 
 
-@every_case
+@every_loss_level
 @pytest.mark.parametrize("steps", [0, 3, 6])
-def test_resumed_is_uninterrupted(case: Case, steps: int) -> None:
+def test_resumed_is_uninterrupted(case: LossLevel, steps: int) -> None:
     losses = history(steps=12)
     straight, resumed = fresh(case), fresh(case)
     train(straight, losses[:steps])
@@ -30,9 +32,11 @@ def test_resumed_is_uninterrupted(case: Case, steps: int) -> None:
     assert_same_state(state(resumed), state(straight))
 
 
-@every_case
+@every_loss_level
 @pytest.mark.parametrize("make", [fresh, trained])
-def test_evaluation_foretells_training_and_changes_nothing(case: Case, make: Callable[[Case], Scalarization]) -> None:
+def test_evaluation_foretells_training_and_changes_nothing(
+    case: LossLevel, make: Callable[[LossLevel], Scalarization]
+) -> None:
     method = make(case).eval()
     before = state(method)
     foretold = method(NOW)
@@ -41,8 +45,8 @@ def test_evaluation_foretells_training_and_changes_nothing(case: Case, make: Cal
     assert torch.equal(foretold, method.train()(NOW))
 
 
-@every_case
-def test_statistics_of_an_unlabelled_task_rest(case: Case) -> None:
+@every_loss_level
+def test_statistics_of_an_unlabelled_task_rest(case: LossLevel) -> None:
     method = trained(case)
     before = state(method)
     train(method, history(steps=2), torch.tensor([[True, False, True]]).expand(2, 3))
@@ -52,8 +56,8 @@ def test_statistics_of_an_unlabelled_task_rest(case: Case) -> None:
             torch.testing.assert_close(now[name][1], before[name][1], rtol=0, atol=0, equal_nan=True)
 
 
-@every_case
-def test_statistics_are_replaced_and_never_overwritten(case: Case) -> None:
+@every_loss_level
+def test_statistics_are_replaced_and_never_overwritten(case: LossLevel) -> None:
     method = trained(case)
     snapshot = dict(method.named_buffers())
     before = {name: buffer.clone() for name, buffer in snapshot.items()}
@@ -65,22 +69,22 @@ def test_statistics_are_replaced_and_never_overwritten(case: Case) -> None:
     assert_same_state(snapshot, before)
 
 
-@every_case
-def test_copy_goes_its_own_way(case: Case) -> None:
+@every_loss_level
+def test_copy_goes_its_own_way(case: LossLevel) -> None:
     method = trained(case)
     expected = train(copy.deepcopy(method), history(seed=1))
     assert torch.equal(train(method, history(seed=1)), expected)
 
 
-@every_case
-def test_global_random_state_is_untouched(case: Case) -> None:
+@every_loss_level
+def test_global_random_state_is_untouched(case: LossLevel) -> None:
     before = torch.get_rng_state()
     trained(case)
     assert torch.equal(torch.get_rng_state(), before)
 
 
-@every_case
-def test_end_of_an_epoch_without_steps_changes_no_objective(case: Case) -> None:
+@every_loss_level
+def test_end_of_an_epoch_without_steps_changes_no_objective(case: LossLevel) -> None:
     method = fresh(case)
     method.end_epoch()
     assert method(NOW).isfinite()

@@ -22,59 +22,32 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import SGD
 
+from helpers.methods import SCALARIZED, TWO_COPIES
 from helpers.small_runs import (
     DOUBLE,
     INNER,
     METHODS,
     OUTER,
     TASKS,
-    TWO_COPIES,
     AnyMethod,
-    Network,
     batch,
+    build,
     differences,
     network,
     snapshot,
     task_losses,
     trained,
 )
+from helpers.support import DIMENSION, Net
 from torchsims import FOOPS, SIMS, Scalarized, scalarizations
 from torchsims.normalizers import EMA, EpochWise, Fixed, Normalizer
-from torchsims.scalarizations import (
-    DWA,
-    EW,
-    FAMO,
-    GLS,
-    IMTLL,
-    RLW,
-    STCH,
-    UW,
-    Chebyshev,
-    FixedWeights,
-    LogMerit,
-    Scalarization,
-)
+from torchsims.scalarizations import EW, GLS
 
 NORMALIZERS: dict[str, Callable[[], Normalizer | None]] = {
     "none": lambda: None,
     "fixed": partial(Fixed, epoch=1),
     "epoch-wise": EpochWise,
     "ema": EMA,
-}
-
-SCALARIZATIONS: dict[str, Callable[[], Scalarization]] = {
-    "Chebyshev": Chebyshev,
-    "DWA": DWA,
-    "EW": EW,
-    "FAMO": FAMO,
-    "FixedWeights": partial(FixedWeights, {"metres": 2.0, "pixels": 0.01}),
-    "GLS": GLS,
-    "IMTLL": partial(IMTLL, TASKS, dtype=DOUBLE),
-    "LogMerit": LogMerit,
-    "RLW": RLW,
-    "STCH": STCH,
-    "STCH-normalized": partial(STCH, normalize=True, warmup_epochs=1),
-    "UW": partial(UW, TASKS, dtype=DOUBLE),
 }
 
 ADAM: dict[str, Any] = {"outer": OUTER, "inner": INNER}
@@ -88,9 +61,9 @@ STARTS: dict[str, dict[str, Any]] = {"together": {}, "apart": {"perturb": 0.05, 
 
 def cases() -> Iterator[tuple[str, Callable[[nn.Module], AnyMethod]]]:
     """Yield every method with every option that gives it something to remember."""
-    for name, make in SCALARIZATIONS.items():
+    for name in SCALARIZED:
         for normalizer in NORMALIZERS if name in ("EW", "FAMO") else ("none", "ema"):
-            yield f"{name} {normalizer}", partial(_one_copy, make, normalizer)
+            yield f"{name} {normalizer}", partial(_one_copy, name, normalizer)
     ways = list(product(("sequential", "joint"), ("simultaneous", "alternating")))
     for (evaluation, order), (rates, optimizers), start in product(ways, RATES.items(), STARTS):
         settings = {"evaluation": evaluation, "order": order, **optimizers, **STARTS[start]}
@@ -100,8 +73,8 @@ def cases() -> Iterator[tuple[str, Callable[[nn.Module], AnyMethod]]]:
         yield f"FOOPS {evaluation} {order} {normalizer}", partial(_two_copies, FOOPS, settings, normalizer)
 
 
-def _one_copy(make: Callable[[], Scalarization], normalizer: str, model: nn.Module) -> AnyMethod:
-    return Scalarized(model, make(), outer=OUTER, normalize=NORMALIZERS[normalizer]())
+def _one_copy(name: str, normalizer: str, model: nn.Module) -> AnyMethod:
+    return build(name, model, normalize=NORMALIZERS[normalizer]())
 
 
 def _two_copies(kind: type[SIMS], settings: dict[str, Any], normalizer: str, model: nn.Module) -> AnyMethod:
@@ -124,8 +97,7 @@ def go_on(folder: Path) -> None:
     saved = torch.load(folder / "saved.pt", weights_only=True)
     results = {}
     for name, make in cases():
-        torch.manual_seed(12345)
-        model = Network()
+        model = network(seed=12345)
         method = make(model)
         model.load_state_dict(saved[name]["model"])
         method.load_state_dict(saved[name]["method"])
@@ -156,8 +128,7 @@ def test_a_run_goes_on_in_a_new_process_as_if_never_stopped(tmp_path: Path) -> N
 
 
 def test_every_loss_level_method_is_saved_and_loaded() -> None:
-    covered = {name.partition("-")[0] for name in SCALARIZATIONS}
-    assert covered == set(scalarizations.__all__) - {"Scalarization", "from_torchjd"}
+    assert set(scalarizations.__all__) - {"Scalarization", "from_torchjd"} <= set(SCALARIZED)
 
 
 def assert_goes_on_alike(method: AnyMethod, other: AnyMethod) -> None:
@@ -169,9 +140,9 @@ def assert_goes_on_alike(method: AnyMethod, other: AnyMethod) -> None:
     assert differences(after, snapshot(other)) == []
 
 
-@pytest.mark.parametrize(("first", "second"), [("sims", "sims-joint"), ("sims-joint", "sims")])
+@pytest.mark.parametrize(("first", "second"), [("SIMS", "SIMS joint"), ("SIMS joint", "SIMS")])
 def test_a_state_of_one_evaluation_is_one_of_the_other(first: str, second: str) -> None:
-    method, other = METHODS[first](network()), METHODS[second](network())
+    method, other = build(first, network()), build(second, network())
     train(method, 0, 3)
     other.model.load_state_dict(method.model.state_dict())
     other.load_state_dict(method.state_dict())
@@ -179,12 +150,12 @@ def test_a_state_of_one_evaluation_is_one_of_the_other(first: str, second: str) 
     assert_goes_on_alike(method, other)
 
 
-@pytest.mark.parametrize("name", ["sims", "sims-joint", "famo", "uw"])
+@pytest.mark.parametrize("name", ["SIMS", "SIMS joint", "FAMO", "UW"])
 def test_a_state_fits_the_model_with_and_without_a_compiler(name: str) -> None:
     plain, inside = network(), network()
     compiled = torch.compile(inside, backend="eager")
     assert isinstance(compiled, nn.Module)
-    method, other = METHODS[name](plain), METHODS[name](compiled)
+    method, other = build(name, plain), build(name, compiled)
     torch.manual_seed(0)
     train(method, 0, 2)
     inside.load_state_dict(plain.state_dict())
@@ -199,12 +170,12 @@ def test_a_state_fits_the_model_with_and_without_a_compiler(name: str) -> None:
 
 @pytest.mark.skipif(not dist.is_available(), reason="this build of torch has no torch.distributed")
 def test_a_state_fits_the_model_with_and_without_a_wrapper(tmp_path: Path) -> None:
-    source = trained("sims")
+    source = trained("SIMS")
     dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
     try:
         inside = network()
         inside.load_state_dict(source.model.state_dict())
-        wrapped = METHODS["sims"](DistributedDataParallel(inside))
+        wrapped = build("SIMS", DistributedDataParallel(inside))
         wrapped.load_state_dict(deepcopy(source.state_dict()))
         wrapped.step(task_losses, batch(50))
         source.load_state_dict(wrapped.state_dict())
@@ -215,10 +186,10 @@ def test_a_state_fits_the_model_with_and_without_a_wrapper(tmp_path: Path) -> No
 
 
 def test_two_methods_that_load_one_state_stay_apart() -> None:
-    source = trained("sims")
+    source = trained("SIMS")
     state = deepcopy(source.state_dict())
     untouched = deepcopy(state)
-    first, second = METHODS["sims"](network()), METHODS["sims"](network())
+    first, second = build("SIMS", network()), build("SIMS", network())
     for each in (first, second):
         each.model.load_state_dict(source.model.state_dict())
         each.load_state_dict(state)
@@ -246,48 +217,45 @@ def assert_does_not_fit(method: AnyMethod, state: Any, *words: str) -> None:
     assert differences(snapshot(method), before) == []
 
 
-def other_order() -> Network:
+def other_order() -> Net:
     """Return a network with the same parameters, registered in another order."""
     model = network()
-    head = model.metres
-    del model.metres
-    model.metres = head
+    model.heads["metres"] = model.heads.pop("metres")
     return model
 
 
-@pytest.mark.parametrize("name", list(METHODS))
+@pytest.mark.parametrize("name", METHODS)
 def test_the_state_of_another_method_does_not_fit(name: str) -> None:
-    other = "ew" if name in TWO_COPIES else "sims"
+    other = "EW" if name in TWO_COPIES else "SIMS"
     assert_does_not_fit(trained(name), trained(other).state_dict(), "Found one of `")
 
 
 def test_the_state_of_sims_does_not_fit_foops() -> None:
-    assert_does_not_fit(trained("foops"), trained("sims").state_dict(), "`FOOPS`", "`SIMS`")
+    assert_does_not_fit(trained("FOOPS"), trained("SIMS").state_dict(), "`FOOPS`", "`SIMS`")
 
 
-@pytest.mark.parametrize("name", ["ew", "rlw", "uw", "log-merit", "famo"])
+@pytest.mark.parametrize("name", ["EW", "RLW", "UW", "LogMerit", "FAMO"])
 def test_the_state_of_another_scalarization_does_not_fit(name: str) -> None:
-    kinds = {"ew": EW, "rlw": RLW, "log-merit": LogMerit, "famo": FAMO}
-    normalize = EMA(0.5) if name == "uw" else None
+    normalize = EMA(0.5) if name == "UW" else None
     other = Scalarized(network(), GLS(), outer=OUTER, normalize=normalize)
-    assert_does_not_fit(trained(name), other.state_dict(), f"`{kinds.get(name, UW).__name__}`", "`GLS`")
+    assert_does_not_fit(trained(name), other.state_dict(), f"`{name}`", "`GLS`")
 
 
-@pytest.mark.parametrize("name", list(METHODS))
+@pytest.mark.parametrize("name", METHODS)
 def test_the_state_of_another_model_does_not_fit(name: str) -> None:
     method = trained(name)
-    wider = METHODS[name](network(width=4))
-    assert_does_not_fit(method, wider.state_dict(), "`first.bias`", "[5]", "[4]")
+    wider = build(name, network(width=4))
+    assert_does_not_fit(method, wider.state_dict(), "`heads.metres.weight`", "[1, 5]", "[1, 4]")
     renamed = network()
-    renamed.second, renamed.first.bias = renamed.first, None  # type: ignore[assignment]
-    assert_does_not_fit(method, METHODS[name](renamed).state_dict(), "`first.bias`", "none")
+    renamed.second, renamed.stem.bias = renamed.stem, None  # type: ignore[assignment]
+    assert_does_not_fit(method, build(name, renamed).state_dict(), "`stem.bias`", "none")
     frozen = network()
-    frozen.metres.bias.requires_grad_(False)
-    assert_does_not_fit(method, METHODS[name](frozen).state_dict(), "`metres.bias`", "none")
-    assert_does_not_fit(method, METHODS[name](other_order()).state_dict(), "order")
+    frozen.heads["metres"].bias.requires_grad_(False)
+    assert_does_not_fit(method, build(name, frozen).state_dict(), "`heads.metres.bias`", "none")
+    assert_does_not_fit(method, build(name, other_order()).state_dict(), "order")
 
 
-@pytest.mark.parametrize("name", ["sims", "sims-joint", "sims-alternating", "foops"])
+@pytest.mark.parametrize("name", ["SIMS", "SIMS joint", "SIMS alternating", "FOOPS"])
 def test_the_state_of_a_model_with_other_buffers_does_not_fit(name: str) -> None:
     state = deepcopy(trained(name).state_dict())
     del state["challenger"]["norm.running_mean"]
@@ -304,7 +272,7 @@ def test_the_state_of_another_normalizer_does_not_fit() -> None:
 
 
 def test_the_state_of_other_tasks_does_not_fit_a_method_that_knows_its_own() -> None:
-    method = trained("uw")
+    method = trained("UW")
     other = deepcopy(method.state_dict())
     other["tasks"]["names"] = ["pixels", "metres"]
     assert_does_not_fit(method, other, "['metres', 'pixels']", "['pixels', 'metres']")
@@ -321,7 +289,7 @@ def test_the_state_of_another_optimizer_does_not_fit(optimizer: str) -> None:
     assert_does_not_fit(method, SIMS(network(), **ADAM).state_dict(), "`SGD`")
 
 
-@pytest.mark.parametrize("name", list(METHODS))
+@pytest.mark.parametrize("name", METHODS)
 def test_a_truncated_state_does_not_fit(name: str) -> None:
     method = trained(name)
     whole = trained(name, steps=2).state_dict()
@@ -334,7 +302,7 @@ def test_a_truncated_state_does_not_fit(name: str) -> None:
     assert_goes_on_alike(method, trained(name))
 
 
-@pytest.mark.parametrize("name", list(METHODS))
+@pytest.mark.parametrize("name", METHODS)
 def test_a_state_that_does_not_fit_spares_the_gradients_that_wait(name: str) -> None:
     method, twin = trained(name), trained(name)
     random = torch.get_rng_state()
@@ -349,7 +317,7 @@ def test_a_state_that_does_not_fit_spares_the_gradients_that_wait(name: str) -> 
     assert differences(after, snapshot(twin)) == []
 
 
-@pytest.mark.parametrize("name", list(METHODS))
+@pytest.mark.parametrize("name", METHODS)
 def test_a_state_that_fits_replaces_the_gradients_that_wait(name: str) -> None:
     method = trained(name)
     state = deepcopy(method.state_dict())
@@ -390,7 +358,7 @@ def lends(method: AnyMethod) -> list[Callable[[], AbstractContextManager[nn.Modu
     return [method.challenger, method.random_iterate]
 
 
-@pytest.mark.parametrize("name", ["sims", "sims-joint", "sims-alternating", "sims-alternating-joint"])
+@pytest.mark.parametrize("name", ["SIMS", "SIMS joint", "SIMS alternating", "SIMS alternating joint"])
 @pytest.mark.parametrize("which", [0, 1])
 def test_a_lent_model_comes_back_exactly_as_it_was(name: str, which: int) -> None:
     method = trained(name, steps=6)
@@ -416,7 +384,7 @@ def test_a_lent_model_comes_back_exactly_as_it_was(name: str, which: int) -> Non
 def test_a_lent_model_is_not_seen_through_old_casts(which: int) -> None:
     """Autocast keeps the casts of parameters until its block ends; a model that changes inside must not use them."""
     torch.manual_seed(0)
-    model = nn.Linear(3, 2)
+    model = nn.Linear(DIMENSION, 2)
     method = SIMS(model, **ADAM, perturb=1.0, keep_random_iterate=True, seed=1)
     for i in range(5):
         method.step(lambda model, x: (model(x) - 1).square().mean(0), batch(i, torch.float32)[0])
@@ -443,7 +411,7 @@ def test_every_iterate_is_kept_equally_often() -> None:
     x = batch(0)[0]
     for seed in range(seeds):
         torch.manual_seed(0)
-        model = nn.Linear(3, 2, dtype=DOUBLE)
+        model = nn.Linear(DIMENSION, 2, dtype=DOUBLE)
         method = SIMS(model, **MOMENTUM, keep_random_iterate=True, seed=seed)
         iterates = [model.weight.detach().clone()]
         for _ in range(steps):

@@ -1,4 +1,4 @@
-"""One process = two processes = micro-batches = unequal shards, in gradients and after twenty steps."""
+"""One process = two processes = micro-batches = unequal shards, in gradients and after ten steps."""
 
 import math
 from collections.abc import Sequence
@@ -9,22 +9,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from helpers.methods import SCALARIZED
 from helpers.ranks import Job, run_ranks
-from helpers.support import (
-    Data,
-    make_data,
-    make_net,
-    make_scalarizations,
-    make_scalarized,
-    make_sims,
-    mean_losses,
-    task_losses,
-)
+from helpers.support import Data, make_data, make_net, make_sims, mean_losses, task_losses
 from torchsims import SIMS, Stepper
 
-STEPS = 20
+STEPS = 10
 EQUAL, UNEQUAL = (8, 8), (11, 5)
-METHODS = [name for name in make_scalarizations() if name not in ("STCH normalized",)]
 
 # (wrapper, options of SIMS): every way to run two ranks
 WAYS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -107,7 +98,7 @@ class MakeScalarized:
         self.name = name
 
     def __call__(self, model: nn.Module) -> Any:
-        return make_scalarized(model, self.name)
+        return SCALARIZED[self.name](model)
 
 
 Case = tuple[Any, str, Sequence[int], int, float]  # (how to make the method, wrapper, shards, micro-batches, labels)
@@ -121,7 +112,7 @@ CASES: dict[str, Case] = {
     )
     for way, (wrapper, options) in WAYS.items()
     for sizes, micro_batches, share in ((EQUAL, 1, 1.0), (UNEQUAL, 1, 0.2), (UNEQUAL, 2, 0.2))
-} | {f"{name} in DDP": (MakeScalarized(name), "ddp", UNEQUAL, 2, 0.2) for name in METHODS}
+} | {f"{name} in DDP": (MakeScalarized(name), "ddp", UNEQUAL, 2, 0.2) for name in SCALARIZED}
 
 FAILURES = [
     ("ddp", 1, "early"),
@@ -165,7 +156,7 @@ def test_micro_batches_take_the_step_of_the_whole_batch(
 
 
 @pytest.mark.parametrize("share", [1.0, 0.2])
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", SCALARIZED)
 def test_micro_batches_take_the_step_of_the_whole_batch_for_every_method(name: str, share: float) -> None:
     expected = train(MakeScalarized(name), "plain", lambda data: [data], share)
     assert_same(train(MakeScalarized(name), "plain", lambda data: data.split((7, 1, 3, 5)), share), expected)
@@ -328,7 +319,7 @@ def test_sparse_gradients_of_plain_modules_are_reduced(two_ranks: dict[str, list
 def train_clipped(rank: int, wrapper: str, ranks: int = 2) -> list[Any]:
     """Train with clipped gradients of sharded parameters and of a method's own, which are not."""
     model = make_net()
-    method = make_scalarized(wrap(model, wrapper), "UW")
+    method = SCALARIZED["UW"](wrap(model, wrapper))
     norms = []
     for _ in range(3):
         method.backward(task_losses, make_data().split([16 // ranks] * ranks)[rank])

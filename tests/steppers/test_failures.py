@@ -6,6 +6,7 @@ lets both take the same good step.
 
 import re
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,38 +17,41 @@ from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 from torch.optim import LBFGS, SGD, Adam
 
+from helpers.methods import TWO_COPIES
 from helpers.small_runs import (
     DOUBLE,
     INNER,
+    KINDS,
     METHODS,
     OUTER,
-    POSITIVE,
     TASKS,
-    TWO_COPIES,
     AnyMethod,
     Batch,
     Losses,
     batch,
+    build,
     differences,
+    needs_positive,
     network,
     snapshot,
     task_losses,
     trained,
-    two_copies,
 )
+from helpers.support import Net, make_net
 from torchsims import FOOPS, SIMS, Scalarized, TaskLosses
-from torchsims.normalizers import EMA, EpochWise
-from torchsims.scalarizations import EW, FAMO, GLS, STCH, UW, LogMerit
+from torchsims.normalizers import EpochWise
+from torchsims.scalarizations import EW, UW, LogMerit
 
 SENTENCE = re.compile(r"[A-Z`].* should .*\. Found .*\.", re.DOTALL)
 """The shape of every error: what should be, and what was found."""
 
-BLAME = "Found some that are not: of task `pixels` in parameter `pixels.weight` at a loss of "
+BLAME = "Found some that are not: of task `pixels` in parameter `heads.pixels.weight` at a loss of "
 """What is said where the second task's gradients, and only they, are not finite."""
 
-ALL = list(METHODS)
-ONE_COPY = [name for name in ALL if name not in TWO_COPIES]
-SIGNED = [name for name in ALL if name not in POSITIVE]
+POSITIVE = [name for name in METHODS if needs_positive(name)]
+SIGNED = [name for name in METHODS if name not in POSITIVE]
+OPEN = [name for name in KINDS if name != "UW"]
+"""Methods that do not know their tasks from the start."""
 
 
 def assert_same(first: Any, second: Any) -> None:
@@ -92,10 +96,10 @@ class Point:
 
     @staticmethod
     def of(method: AnyMethod) -> "Point":
-        return Point(method.model.get_parameter("first.weight").detach().clone())
+        return Point(method.model.get_parameter("stem.weight").detach().clone())
 
     def holds(self, model: nn.Module) -> bool:
-        return torch.equal(model.get_parameter("first.weight"), self.weight)
+        return torch.equal(model.get_parameter("stem.weight"), self.weight)
 
 
 Spoil = Callable[[nn.Module, Losses], Any]
@@ -124,7 +128,7 @@ def becomes(value: float) -> Spoil:
 
 def kinked(model: nn.Module, losses: Losses) -> Losses:
     """Leave every loss as it is, and give the second task a gradient that is not finite."""
-    weight = model.get_parameter("pixels.weight")
+    weight = model.get_parameter("heads.pixels.weight")
     return {**losses, "pixels": losses["pixels"] + (weight - weight.detach()).square().sum().sqrt()}
 
 
@@ -133,7 +137,7 @@ def kinked(model: nn.Module, losses: Losses) -> Losses:
 
 @pytest.mark.parametrize("batches", [1, 2])
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", METHODS)
 def test_a_loss_that_is_not_finite_is_refused(name: str, value: float, batches: int) -> None:
     method, twin = trained(name), trained(name)
     closure = spoilt(method, becomes(value))
@@ -175,7 +179,7 @@ def test_a_bad_loss_at_the_challenger_alone_is_refused(name: str, value: float) 
     assert_next_steps_agree(method, twin)
 
 
-@pytest.mark.parametrize("name", ["sims-alternating", "sims-alternating-joint"])
+@pytest.mark.parametrize("name", ["SIMS alternating", "SIMS alternating joint"])
 def test_a_bad_loss_where_the_challenger_has_moved_to_takes_its_step_back(name: str) -> None:
     method, twin = trained(name), trained(name)
     assert isinstance(method, SIMS)
@@ -193,7 +197,7 @@ def test_a_bad_loss_where_the_challenger_has_moved_to_takes_its_step_back(name: 
 
 
 def test_a_bad_loss_after_the_step_that_famo_observes_takes_the_step_back() -> None:
-    method, twin = trained("famo"), trained("famo")
+    method, twin = trained("FAMO"), trained("FAMO")
     theta = Point.of(method)
 
     def closure(model: nn.Module, batch: Batch) -> Losses:
@@ -204,14 +208,14 @@ def test_a_bad_loss_after_the_step_that_famo_observes_takes_the_step_back() -> N
     assert_next_steps_agree(method, twin)
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", METHODS)
 def test_the_first_step_may_fail_like_any_other(name: str) -> None:
     method, twin = trained(name, steps=0), trained(name, steps=0)
     assert_refused(method, spoilt(method, becomes(float("nan"))), "`pixels`", "nan", batches=2)
     assert_next_steps_agree(method, twin, batch(50), batch(51))
 
 
-@pytest.mark.parametrize("name", [name for name in ALL if name != "uw"])  # made for two tasks
+@pytest.mark.parametrize("name", OPEN)
 def test_the_tasks_of_a_failed_first_step_bind_nobody(name: str) -> None:
     method, twin = trained(name, steps=0), trained(name, steps=0)
 
@@ -226,7 +230,7 @@ def test_the_tasks_of_a_failed_first_step_bind_nobody(name: str) -> None:
 # What is not a loss at all.
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("count", [-6.0, float("nan"), float("inf")])
 def test_a_count_that_counts_nothing_is_refused(name: str, count: float) -> None:
     def closure(model: nn.Module, batch: Batch) -> TaskLosses:
@@ -235,7 +239,7 @@ def test_a_count_that_counts_nothing_is_refused(name: str, count: float) -> None
     assert_refused(trained(name), closure, "The count of task `pixels`", f"Found {count}")
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", KINDS)
 def test_a_loss_that_depends_on_no_parameter_is_refused(name: str) -> None:
     method, twin = trained(name), trained(name)
     constant = torch.tensor(4.25, dtype=DOUBLE)
@@ -287,7 +291,7 @@ NOT_LOSSES: list[Any] = [
 
 
 @pytest.mark.parametrize(("spoil", "error", "words"), NOT_LOSSES)
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", KINDS)
 def test_what_is_not_the_losses_of_the_tasks_is_refused(
     name: str, spoil: Callable[[Losses], Any], error: type[Exception], words: tuple[str, ...]
 ) -> None:
@@ -297,7 +301,7 @@ def test_what_is_not_the_losses_of_the_tasks_is_refused(
     assert_next_steps_agree(method, twin)
 
 
-@pytest.mark.parametrize("name", [name for name in ALL if name != "uw"])  # it knows its tasks from the start
+@pytest.mark.parametrize("name", OPEN)
 def test_a_sequence_that_changes_its_length_or_gets_names_is_refused(name: str) -> None:
     method, twin = trained(name, steps=0), trained(name, steps=0)
 
@@ -319,7 +323,7 @@ def test_a_sequence_that_changes_its_length_or_gets_names_is_refused(name: str) 
     assert_same(snapshot(method), snapshot(twin))
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", METHODS)
 def test_a_task_that_vanishes_in_the_second_micro_batch_is_refused(name: str) -> None:
     method, twin = trained(name), trained(name)
     calls = 0
@@ -337,7 +341,7 @@ def test_a_task_that_vanishes_in_the_second_micro_batch_is_refused(name: str) ->
 @pytest.mark.parametrize("option", ["preference", "lower_bounds"])
 def test_an_option_for_an_unknown_task_is_refused(option: str) -> None:
     settings: dict[str, Any] = {option: {"metres": 0.5, "inches": 0.25}}
-    method = two_copies(network(), **settings)
+    method = build("SIMS", network(), **settings)
     assert_refused(method, task_losses, f"`{option}`", "['metres', 'pixels']", "['inches']")
 
 
@@ -355,7 +359,7 @@ def test_a_method_made_for_other_tasks_is_refused_at_its_first_step() -> None:
 
 
 @pytest.mark.parametrize("batches", [1, 2])
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", METHODS)
 def test_gradients_that_are_not_finite_are_refused_by_task_and_parameter(name: str, batches: int) -> None:
     method, twin = trained(name), trained(name)
     assert_refused(method, spoilt(method, kinked), BLAME, batches=batches)
@@ -375,7 +379,7 @@ def test_gradients_that_are_not_finite_at_one_copy_are_refused(name: str, at: st
     assert_next_steps_agree(method, twin)
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", KINDS)
 def test_the_guilty_task_is_found_beside_a_micro_batch_without_labels(name: str) -> None:
     method = trained(name, steps=1)
 
@@ -385,14 +389,14 @@ def test_the_guilty_task_is_found_beside_a_micro_batch_without_labels(name: str)
         return TaskLosses(kinked(model, task_losses(model, batch)), dict.fromkeys(TASKS, 1))
 
     unlabelled = batch(40)[0]
-    if name in ("ew", "rlw"):  # their losses are expected to stay plain scalars, or not to
+    if name in ("EW", "RLW"):  # their losses are expected to stay plain scalars, or not to
         method = trained(name, steps=0)
     assert_refused(method, closure, BLAME, batches=2)
 
 
 def test_a_loss_too_small_for_its_precision_is_refused_with_the_losses_named() -> None:
     """In single precision the slope of the logarithm overflows at 1e-42, though every gradient is finite."""
-    method = trained("sims", dtype=torch.float32)
+    method = trained("SIMS", dtype=torch.float32)
     tiny = torch.tensor(1e-42)
     before = snapshot(method)
 
@@ -410,7 +414,7 @@ def test_a_loss_too_small_for_its_precision_is_refused_with_the_losses_named() -
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt])
 @pytest.mark.parametrize("batches", [1, 3])
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", METHODS)
 def test_a_closure_may_raise_in_any_pass(name: str, batches: int, error: type[BaseException]) -> None:
     method, twin = trained(name), trained(name)
     random = torch.get_rng_state()
@@ -436,7 +440,7 @@ def test_a_closure_may_raise_in_any_pass(name: str, batches: int, error: type[Ba
 
 
 @pytest.mark.parametrize("batches", [1, 2])
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", KINDS)
 def test_a_closure_that_uses_another_model_is_refused(name: str, batches: int) -> None:
     method, twin = trained(name), trained(name)
     other = network()
@@ -450,7 +454,7 @@ def test_a_closure_that_uses_another_model_is_refused(name: str, batches: int) -
 
 @pytest.mark.parametrize("batches", [1, 2])
 @pytest.mark.parametrize("captures", ["everywhere", "one task"])
-@pytest.mark.parametrize("name", ["sims-joint", "sims-alternating-joint"])
+@pytest.mark.parametrize("name", ["SIMS joint", "SIMS alternating joint"])
 def test_a_closure_that_uses_the_model_where_it_is_given_the_challenger_is_refused(
     name: str, captures: str, batches: int
 ) -> None:
@@ -465,27 +469,27 @@ def test_a_closure_that_uses_the_model_where_it_is_given_the_challenger_is_refus
     assert_next_steps_agree(method, twin)
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", KINDS)
 def test_the_same_trainable_parameters_are_expected_in_every_step(name: str) -> None:
     model = network()
-    model.metres.bias.requires_grad_(False)
-    method = METHODS[name](model)
+    model.heads["metres"].bias.requires_grad_(False)
+    method = build(name, model)
     method.step(task_losses, batch(0))
     model.zero_grad()
-    model.metres.bias.requires_grad_(True)
-    assert_refused(method, task_losses, "`metres.bias`", "unfrozen")
-    model.metres.bias.requires_grad_(False)
-    model.pixels.weight.requires_grad_(False)
-    assert_refused(method, task_losses, "`pixels.weight`", "frozen")
-    model.pixels.weight.requires_grad_(True)
+    model.heads["metres"].bias.requires_grad_(True)
+    assert_refused(method, task_losses, "`heads.metres.bias`", "unfrozen")
+    model.heads["metres"].bias.requires_grad_(False)
+    model.heads["pixels"].weight.requires_grad_(False)
+    assert_refused(method, task_losses, "`heads.pixels.weight`", "frozen")
+    model.heads["pixels"].weight.requires_grad_(True)
     assert method.step(task_losses, batch(1)).skipped is None
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", KINDS)
 def test_a_model_without_trainable_parameters_is_refused(name: str) -> None:
     for model in (network().requires_grad_(False), nn.Identity()):
         with pytest.raises(ValueError, match=SENTENCE):
-            METHODS[name](model)
+            build(name, model)
 
 
 # Settings.
@@ -529,23 +533,19 @@ def test_bad_lower_bounds_of_a_one_copy_method_are_refused_at_construction() -> 
 
 # Lower bounds.
 
-BOUNDED: dict[str, Callable[..., AnyMethod]] = {
-    "sims": two_copies,
-    "sims-joint": partial(two_copies, evaluation="joint"),
-    "sims-alternating": partial(two_copies, order="alternating"),
-    "foops": lambda model, **options: FOOPS(
-        model, outer=OUTER, inner=INNER, perturb=0.1, normalize=EMA(0.5), **options
-    ),
-    "log-merit": lambda model, **options: Scalarized(model, LogMerit(), outer=OUTER, **options),
-    "famo": lambda model, **options: Scalarized(model, FAMO(), outer=OUTER, **options),
-    "gls": lambda model, **options: Scalarized(model, GLS(), outer=OUTER, **options),
-    "stch": lambda model, **options: Scalarized(
-        model, STCH(normalize=True, warmup_epochs=0), outer=OUTER, normalize=EpochWise(), **options
-    ),
+BOUNDED: dict[str, dict[str, Any]] = {
+    "SIMS": {},
+    "SIMS joint": {},
+    "SIMS alternating": {},
+    "FOOPS": {},
+    "LogMerit": {},
+    "FAMO": {},
+    "GLS": {},
+    "STCH-normalized": {"normalize": EpochWise()},
 }
 
 
-@pytest.mark.parametrize("name", list(BOUNDED))
+@pytest.mark.parametrize("name", BOUNDED)
 def test_lower_bounds_allow_negative_losses_and_train_on_the_distance_to_them(name: str) -> None:
     bound = -4096.0  # below every loss that occurs, and exact
 
@@ -559,7 +559,7 @@ def test_lower_bounds_allow_negative_losses_and_train_on_the_distance_to_them(na
 
     results = []
     for closure, bounds in ((negative, {"pixels": bound}), (shifted, None)):
-        method = BOUNDED[name](network(), lower_bounds=bounds)
+        method = build(name, network(), lower_bounds=bounds, **deepcopy(BOUNDED[name]))
         torch.manual_seed(5)
         reports = [method.step(closure, batch(i)) for i in range(4)]
         if bounds:
@@ -569,7 +569,7 @@ def test_lower_bounds_allow_negative_losses_and_train_on_the_distance_to_them(na
 
 
 def test_a_loss_at_its_lower_bound_is_refused() -> None:
-    method = two_copies(network(), lower_bounds={"pixels": -3.0})
+    method = build("SIMS", network(), lower_bounds={"pixels": -3.0})
     method.step(spoilt(method, becomes(-2.5)), batch(0))
     assert_refused(method, spoilt(method, becomes(-3.0)), "`pixels`", "above -3", "Found -3.0 at the model")
     assert_refused(method, spoilt(method, becomes(-3.5)), "`pixels`", "above -3", "Found -3.5 at the model")
@@ -580,7 +580,7 @@ def test_a_loss_at_its_lower_bound_is_refused() -> None:
 
 @pytest.mark.parametrize("connected", [True, False])
 @pytest.mark.parametrize("batches", [1, 2])
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", METHODS)
 def test_a_batch_without_any_label_changes_nothing_and_says_so(name: str, batches: int, connected: bool) -> None:
     method, twin = trained(name, steps=0), trained(name, steps=0)
 
@@ -609,7 +609,7 @@ def test_a_batch_without_any_label_changes_nothing_and_says_so(name: str, batche
 # The two halves of a step.
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", KINDS)
 def test_an_update_needs_a_backward_of_its_own(name: str) -> None:
     method = trained(name)
     before = snapshot(method)
@@ -623,24 +623,17 @@ def test_an_update_needs_a_backward_of_its_own(name: str) -> None:
         method.update()
 
 
-class Memoryless(nn.Module):
-    """A network that a forward pass does not change, so that passes can be counted by what the method remembers."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first = nn.Linear(3, 2, dtype=DOUBLE)
-
-    def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.first(x)
-        return out.tanh()
+def memoryless() -> Net:
+    """Return a network that a forward pass does not change, so that passes count by what the method remembers."""
+    return make_net(seed=1, tasks=TASKS, width=4)
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", METHODS)
 def test_only_the_last_backward_before_an_update_counts(name: str) -> None:
     results = []
     for wasted in (0, 2):
         torch.manual_seed(1)
-        method = METHODS[name](Memoryless())
+        method = build(name, memoryless())
         method.step(task_losses, batch(0))
         for i in range(wasted):
             method.backward(task_losses, batch(10 + i))
@@ -650,13 +643,12 @@ def test_only_the_last_backward_before_an_update_counts(name: str) -> None:
     assert_same(*results)
 
 
-@pytest.mark.parametrize("name", ["ew", "foops", "sims-alternating"])
+@pytest.mark.parametrize("name", ["EW", "FOOPS", "SIMS alternating"])
 def test_a_backward_without_an_update_is_in_no_epoch(name: str) -> None:
     results = []
     for wasted in (False, True):
         torch.manual_seed(1)
-        method = METHODS[name](Memoryless()) if name != "ew" else Scalarized(Memoryless(), EW(), outer=OUTER)
-        method.normalizer = EpochWise()
+        method = build(name, memoryless(), normalize=EpochWise())
         method.step(task_losses, batch(0))
         if wasted:
             method.backward(task_losses, batch(10))
@@ -681,7 +673,7 @@ def test_nothing_but_evaluation_is_done_with_a_lent_model(name: str) -> None:
         lambda: method.challenger().__enter__(),
         lambda: method.random_iterate().__enter__(),
     ]
-    for use in uses[: 6 if name == "foops" else 7]:
+    for use in uses[: 6 if name == "FOOPS" else 7]:
         with method.challenger(), pytest.raises(RuntimeError, match=SENTENCE):
             use()
         assert_same(snapshot(method), state)
@@ -689,7 +681,7 @@ def test_nothing_but_evaluation_is_done_with_a_lent_model(name: str) -> None:
 
 
 def test_an_update_inside_a_lent_model_can_be_made_up_for() -> None:
-    method, twin = trained("sims"), trained("sims")
+    method, twin = trained("SIMS"), trained("SIMS")
     assert isinstance(method, SIMS)
     random = torch.get_rng_state()
     method.backward(task_losses, batch(40))
@@ -704,30 +696,19 @@ def test_an_update_inside_a_lent_model_can_be_made_up_for() -> None:
 
 # Gradient scalers.
 
-SCALED: dict[str, Callable[[nn.Module], AnyMethod]] = {
-    "sims": two_copies,
-    "sims-joint": partial(two_copies, evaluation="joint"),
-    "sims-alternating": partial(two_copies, order="alternating"),
-    "foops": METHODS["foops"],
-    "ew": METHODS["ew"],
-    "uw": lambda model: Scalarized(model, UW(TASKS), outer=OUTER),
-    "famo": METHODS["famo"],
-}
+SCALED = ["SIMS", "SIMS joint", "SIMS alternating", "FOOPS", "EW", "UW", "FAMO"]
 
 
 def scaled_run(name: str) -> AnyMethod:
     """Return a method in single precision that has taken some steps."""
-    method = SCALED[name](network(dtype=torch.float32))
-    torch.manual_seed(11)
-    for seed in range(2):
-        method.step(task_losses, batch(seed, torch.float32))
-    return method
+    options: dict[str, Any] = {"normalize": None} if name == "UW" else {}
+    return trained(name, steps=2, dtype=torch.float32, **options)
 
 
 def steep(model: nn.Module, batch: Batch) -> Losses:
     """Return losses with a gradient so large that `huge` overflows, whatever the weights are."""
     losses = task_losses(model, batch)
-    bias = model.get_parameter("metres.bias")
+    bias = model.get_parameter("heads.metres.bias")
     return {name: loss + 1e4 * (bias - bias.detach()).sum() for name, loss in losses.items()}
 
 
@@ -738,7 +719,7 @@ def huge() -> GradScaler:
 
 @pytest.mark.parametrize("calls_update", [True, False])
 @pytest.mark.parametrize("batches", [1, 2])
-@pytest.mark.parametrize("name", list(SCALED))
+@pytest.mark.parametrize("name", SCALED)
 def test_an_overflow_skips_all_copies_and_afterwards_the_scale_changes_nothing(
     name: str, batches: int, calls_update: bool
 ) -> None:
@@ -764,7 +745,7 @@ def test_an_overflow_skips_all_copies_and_afterwards_the_scale_changes_nothing(
 
 
 @pytest.mark.parametrize("at", ["model", "challenger"])
-@pytest.mark.parametrize("name", ["sims", "sims-joint", "sims-alternating", "foops"])
+@pytest.mark.parametrize("name", ["SIMS", "SIMS joint", "SIMS alternating", "FOOPS"])
 def test_an_overflow_of_one_copy_skips_both(name: str, at: str) -> None:
     method, twin = scaled_run(name), scaled_run(name)
     before = snapshot(method)
@@ -781,7 +762,7 @@ def test_an_overflow_of_one_copy_skips_both(name: str, at: str) -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), -1.5])
 @pytest.mark.parametrize("at", ["both", "challenger"])  # or, with one copy, the next point
-@pytest.mark.parametrize("name", ["sims", "sims-joint", "sims-alternating", "famo"])
+@pytest.mark.parametrize("name", ["SIMS", "SIMS joint", "SIMS alternating", "FAMO"])
 def test_a_failed_step_changes_no_scaler(name: str, at: str, value: float) -> None:
     method, twin = scaled_run(name), scaled_run(name)
     scalers = [GradScaler("cpu", init_scale=2.0**10, growth_interval=3) for _ in range(2)]
@@ -806,7 +787,7 @@ def test_a_failed_step_changes_no_scaler(name: str, at: str, value: float) -> No
 
 @pytest.mark.parametrize("connected", [True, False])
 def test_a_batch_without_any_label_leaves_a_scaler_in_order(connected: bool) -> None:
-    method = scaled_run("sims")
+    method = scaled_run("SIMS")
     scaler = GradScaler("cpu", init_scale=2.0**10)
 
     def closure(model: nn.Module, batch: Batch) -> TaskLosses:
@@ -821,7 +802,7 @@ def test_a_batch_without_any_label_leaves_a_scaler_in_order(connected: bool) -> 
 
 
 def test_a_disabled_scaler_is_as_good_as_none() -> None:
-    method, twin = trained("sims"), trained("sims")
+    method, twin = trained("SIMS"), trained("SIMS")
     random = torch.get_rng_state()
     method.step(task_losses, batch(40), scaler=GradScaler("cpu", enabled=False))
     after = snapshot(method)

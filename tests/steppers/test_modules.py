@@ -13,17 +13,18 @@ from torch.optim import SGD
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from helpers.methods import SCALARIZED
 from helpers.small_runs import differences, snapshot
-from helpers.support import make_data, make_net, make_scalarized, make_sims, mean_losses, parameters
+from helpers.support import make_data, make_net, make_sims, mean_losses, parameters
 from torchsims import Stepper
 
-METHODS = [make_sims, partial(make_sims, evaluation="joint"), partial(make_scalarized, name="FAMO")]
+METHODS = [make_sims, partial(make_sims, evaluation="joint"), SCALARIZED["FAMO"]]
 
 
 def test_the_default_dtype_does_not_matter() -> None:
     def trained(model: nn.Module) -> Tensor:
         make_sims(model).step(mean_losses(), make_data())
-        make_scalarized(model, "GLS").step(mean_losses(), make_data())
+        SCALARIZED["GLS"](model).step(mean_losses(), make_data())
         return parameters(model)
 
     first, second = make_net(), make_net()

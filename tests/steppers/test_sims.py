@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.optim import Adam
 from torch.optim.lr_scheduler import StepLR
 
+from helpers.methods import SCALARIZED
 from helpers.support import (
     TASKS,
     Data,
@@ -19,7 +20,6 @@ from helpers.support import (
     gradients,
     make_data,
     make_net,
-    make_scalarized,
     make_sims,
     mean_losses,
     parameters,
@@ -192,7 +192,7 @@ def test_looking_again_leaves_no_trace_in_the_buffers(evaluation: Any) -> None:
 def test_observing_leaves_no_trace_in_the_buffers() -> None:
     model, data = make_net(batch_norm=True), make_data()
     plain = deepcopy(model)
-    make_scalarized(model, "FAMO").step(mean_losses(), data)
+    SCALARIZED["FAMO"](model).step(mean_losses(), data)
     plain(data.x)
     torch.testing.assert_close(flat(model.buffers()), flat(plain.buffers()), rtol=0, atol=1e-14)
 

@@ -1,0 +1,231 @@
+"""Slow twins of every method, written from its formula, or TorchJD called directly.
+
+A twin of a loss-level method knows only the tasks that have a label: a step is a mapping from task to loss, and an
+absent task is not in it. A twin of a gradient-level method is a function with a memory, called once per step.
+"""
+
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import torch
+import torchjd.aggregation as jd
+from torch import Tensor
+
+Step: TypeAlias = Mapping[int, float]
+LossTwin: TypeAlias = Callable[[Sequence[Step], Sequence[Step], Step], float]
+"""Steps so far, the losses observed after each, and the losses now, to the objective."""
+GradientTwin: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+"""Gradients (task, column) and losses (task,) to the direction (column,)."""
+
+START = (0.1, -0.2, 0.5)
+WEIGHTS = (0.5, 2.0, 1.5)
+IDEAL = (0.1, -0.3, 0.2)
+STEPS_PER_EPOCH = 2
+RATE = 0.02  # learning rate of the optimizer in the tests of gradient-level methods
+
+
+# Loss-level methods
+
+
+def log_sum_exp(values: Sequence[float], tau: float) -> float:
+    return tau * math.log(sum(math.exp(value / tau) for value in values))
+
+
+def softmax(values: Step) -> dict[int, float]:
+    total = sum(math.exp(value) for value in values.values())
+    return {i: math.exp(value) / total for i, value in values.items()}
+
+
+def epoch_means(steps: Sequence[Step], task: int) -> list[tuple[int, float]]:
+    """Return the epochs in which a task had labels and its mean loss there."""
+    means = []
+    for e in range(len(steps) // STEPS_PER_EPOCH):
+        seen = [step[task] for step in steps[e * STEPS_PER_EPOCH : (e + 1) * STEPS_PER_EPOCH] if task in step]
+        if seen:
+            means.append((e, sum(seen) / len(seen)))
+    return means
+
+
+def ew(past: Sequence[Step], observed: Sequence[Step], now: Step) -> float:
+    return sum(now.values()) / len(now)
+
+
+def fixed_weights(past: Sequence[Step], observed: Sequence[Step], now: Step) -> float:
+    return sum(WEIGHTS[i] * now[i] for i in now)
+
+
+def rlw(past: Sequence[Step], observed: Sequence[Step], now: Step) -> float:
+    generator = torch.Generator().manual_seed(3)
+    for _ in range(len(past) + 1):
+        g = torch.randn(3, generator=generator, dtype=torch.float64)
+    w = softmax({i: g[i].item() for i in now})
+    return sum(w[i] * now[i] for i in now)
+
+
+def uw(past: Sequence[Step], observed: Sequence[Step], now: Step) -> float:
+    return sum((now[i] * math.exp(-START[i]) + START[i]) / 2 for i in now)
+
+
+def imtl_l(past: Sequence[Step], observed: Sequence[Step], now: Step) -> float:
+    return sum(now[i] * math.exp(START[i]) - START[i] for i in now)
+
+
+def dwa(past: Sequence[Step], observed: Sequence[Step], now: Step) -> float:
+    rates = {}
+    for i in now:
+        means = [mean for _, mean in epoch_means(past, i)]
+        rates[i] = means[-1] / means[-2] / 0.7 if len(means) > 1 else 1 / 0.7
+    w = softmax(rates)
+    return len(now) * sum(w[i] * now[i] for i in now)
+
+
+def gls(past: Sequence[Step], observed: Sequence[Step], now: Step) -> float:
+    return math.prod(now.values()) ** (1 / len(now))
+
+
+def stch(past: Sequence[Step], observed: Sequence[Step], now: Step) -> float:
+    return log_sum_exp([loss / len(now) for loss in now.values()], 0.7)
+
+
+def stch_weighted(past: Sequence[Step], observed: Sequence[Step], now: Step) -> float:
+    return log_sum_exp([WEIGHTS[i] * (now[i] - IDEAL[i]) for i in now], 0.7)
+
+
+def stch_warmup(past: Sequence[Step], observed: Sequence[Step], now: Step) -> float:
+    return sum(math.log(loss) for loss in now.values())
+
+
+def stch_normalized(epochs: int) -> LossTwin:
+    def twin(past: Sequence[Step], observed: Sequence[Step], now: Step) -> float:
+        if len(past) < epochs * STEPS_PER_EPOCH:
+            return stch_warmup(past, observed, now)
+        d = []
+        for i in now:
+            warmup = [mean for e, mean in epoch_means(past, i) if e < epochs]
+            later = [step[i] for step in [*past[epochs * STEPS_PER_EPOCH :], now] if i in step]
+            d.append(math.log(now[i] / (warmup[-1] if warmup else later[0])))
+        return len(now) * log_sum_exp(d, 0.7)
+
+    return twin
+
+
+def chebyshev(past: Sequence[Step], observed: Sequence[Step], now: Step) -> float:
+    return max(now.values()) / len(now)
+
+
+def chebyshev_weighted(past: Sequence[Step], observed: Sequence[Step], now: Step) -> float:
+    return max(WEIGHTS[i] * (now[i] - IDEAL[i]) for i in now)
+
+
+def log_merit(rho: float) -> LossTwin:
+    def twin(past: Sequence[Step], observed: Sequence[Step], now: Step) -> float:
+        d = []
+        for i in now:
+            seen = [step[i] for step in [*past, now] if i in step]
+            log_reference = math.log(seen[0])
+            for loss in seen[:-1]:
+                log_reference = 0.6 * log_reference + 0.4 * math.log(loss)
+            d.append(math.log(now[i]) - log_reference)
+        return (log_sum_exp(d, 0.7) + rho * sum(d)) / (1 + rho * len(d))
+
+    return twin
+
+
+def famo(past: Sequence[Step], observed: Sequence[Step], now: Step) -> float:
+    w = [torch.nn.Parameter(torch.zeros((), dtype=torch.float64)) for _ in START]
+    optimizers = [torch.optim.Adam([parameter], lr=0.3, weight_decay=0.01) for parameter in w]
+    for before, then in zip(past, observed, strict=True):
+        delta = torch.tensor([math.log(before[i]) - math.log(then[i]) for i in before], dtype=torch.float64)
+        z = torch.softmax(torch.stack([w[i] for i in before]), -1)
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        torch.autograd.backward((z @ delta).sum())
+        for i in before:
+            optimizers[i].step()
+    weights = softmax({i: w[i].item() for i in now})
+    c = sum(weights[i] / now[i] for i in now)
+    return sum(weights[i] * math.log(now[i]) for i in now) / c
+
+
+# Gradient-level methods
+
+
+def direct(make: Callable[[], Any]) -> Callable[[], GradientTwin]:
+    """Return how to make a twin that is TorchJD's aggregator itself."""
+
+    def twin() -> GradientTwin:
+        aggregator = make()
+
+        def step(jacobian: Tensor, losses: Tensor) -> Tensor:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # of the solver, about its speed
+                result: Tensor = aggregator(jacobian)
+            return result
+
+        return step
+
+    return twin
+
+
+def drawn(make: Callable[[], Any], seed: int) -> Callable[[], GradientTwin]:
+    """Return how to make a twin whose global draws are seeded from a generator in every step."""
+
+    def twin() -> GradientTwin:
+        inner, draws = direct(make)(), torch.Generator().manual_seed(seed)
+
+        def step(jacobian: Tensor, losses: Tensor) -> Tensor:
+            torch.manual_seed(int(torch.randint(2**62, (), generator=draws)))
+            return inner(jacobian, losses)
+
+        return step
+
+    return twin
+
+
+def mgda(normalizers: Callable[[Tensor, Tensor], Tensor]) -> Callable[[], GradientTwin]:
+    def step(jacobian: Tensor, losses: Tensor) -> Tensor:
+        return jd.MGDA()(jacobian / normalizers(jacobian.norm(dim=1), losses)[:, None])
+
+    return lambda: step
+
+
+def rescaled(jacobian: Tensor, losses: Tensor) -> Tensor:
+    return jd.CAGrad(c=0.4)(jacobian) / 1.16
+
+
+def gradnorm() -> GradientTwin:
+    """The weights of a run whose optimizer is plain descent with the rate of these tests, in its first epoch."""
+    p = torch.zeros(3, dtype=torch.float64, requires_grad=True)
+    seen: list[Tensor] = []
+
+    def step(jacobian: Tensor, losses: Tensor) -> Tensor:
+        seen.append(losses)
+        rate = losses / torch.stack(seen).mean(0)
+        w = 3 * torch.softmax(p, 0)
+        norms = w * jacobian.norm(dim=1)
+        target = norms.mean().detach() * (rate / rate.mean()) ** 1.5
+        (gradient,) = torch.autograd.grad((norms - target).abs().sum(), p)
+        direction = w.detach() @ jacobian
+        with torch.no_grad():
+            p.sub_(RATE * gradient)
+        return direction
+
+    return step
+
+
+def db_mtl() -> GradientTwin:
+    averages: list[Tensor] = []
+
+    def step(jacobian: Tensor, losses: Tensor) -> Tensor:
+        g = jacobian / losses[:, None]
+        averages.append(0.7 * averages[-1] + 0.3 * g if averages else g)
+        norms = averages[-1].norm(dim=1)
+        return sum((norms.max() / n * row for n, row in zip(norms, averages[-1], strict=True)), torch.zeros_like(g[0]))
+
+    return step
+
+
+def nash(**options: Any) -> Callable[[], GradientTwin]:
+    return direct(lambda: jd.NashMTL(n_tasks=3, **options))
