@@ -10,58 +10,49 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "src" / "torchsims"
 
 # What each room may import of the package; itself is always allowed.
+LOWER = {"merit", "transforms", "losses", "normalizers", "scalarizations", "aggregations"}
 ALLOWED: dict[str, set[str]] = {
     "_extras": set(),
-    "_draws": set(),
     "_statistics": set(),
-    "_specs": set(),
-    "registry": set(),
     "_starvation": set(),
+    "registry": set(),
     "transforms": set(),
     "merit": {"transforms"},
     "losses": set(),
     "normalizers": {"_statistics"},
-    "scalarizations": {"_draws", "_extras", "_statistics", "merit", "transforms"},
-    "aggregations": {"_draws", "_extras", "_statistics", "transforms"},
-    "steppers": {"_statistics", "merit", "transforms", "losses", "normalizers", "scalarizations", "aggregations"},
+    "scalarizations": {"_extras", "_statistics", "merit", "transforms"},
+    "aggregations": {"_extras", "_statistics", "transforms"},
+    "steppers": {"_extras", "_statistics", *LOWER},
     "problems": set(),
-    "data": {"_extras"},
+    "data": {"_extras", "registry"},
     "metrics": set(),
-    "models": {"_extras", "losses"},
-    "methods": {"_specs", "transforms", "normalizers", "scalarizations", "aggregations", "steppers"},
-    "workloads": {"_specs", "losses", "data", "models", "metrics"},
-    "training": {"_specs", "registry", "_starvation", "losses", "data", "steppers", "methods", "workloads"},
-    "sklearn": {"_starvation", "losses", "data", "models", "methods", "steppers"},
-    "reporting": set(),
-    "experiments": {
-        "_specs",
-        "_starvation",
-        "methods",
-        "merit",
-        "transforms",
-        "scalarizations",
-        "steppers",
-        "problems",
-        "data",
-        "metrics",
-        "reporting",
-        "training",
-    },
-    "cli": {"_specs", "methods", "workloads", "training", "experiments", "reporting"},
+    "models": {"_extras", "losses", "registry"},
+    "methods": {"registry", "steppers", *LOWER},
+    "workloads": {"_extras", "registry", "losses", "data", "models", "metrics"},
+    "training": {"_starvation", "registry", "losses", "steppers", "methods", "models", "workloads"},
+    "sklearn": {"_starvation", "losses", "data", "models", "methods", "training"},
+    "reporting": {"registry", "metrics", "training", "workloads"},
+    "synthetic": {"problems", "reporting", "training", *LOWER},
+    "sweeps": {"_starvation", "registry", "methods", "models", "reporting", "training", "workloads"},
+    "experiments": {"registry", "problems", "reporting", "scalarizations", "sweeps", "synthetic", "training"},
+    "cli": {"registry", "methods", "training", "sweeps", "experiments", "reporting"},
 }
 CORE = {"torch", "numpy"}
 # What a room may import beside the core: the extras `experiments`, `gradient`, `tables` and `vision`.
 EXTRAS: dict[str, set[str]] = {
     "aggregations": {"torchjd"},
     "scalarizations": {"torchjd"},
-    "data": {"PIL", "h5py", "pyarrow", "scipy"},
+    "steppers": {"torchjd"},
+    "data": {"PIL", "filelock", "h5py", "pyarrow", "scipy"},
     "models": {"peft", "safetensors", "transformers"},
     "sklearn": {"sklearn"},
     "metrics": {"torchmetrics"},
-    "reporting": {"matplotlib", "rich"},
+    "training": {"filelock", "safetensors", "tomli_w"},
+    "reporting": {"jinja2", "matplotlib", "rich"},
+    "synthetic": {"matplotlib"},
+    "sweeps": {"matplotlib"},
     "experiments": {"matplotlib"},
     "cli": {"typer"},
-    "training": {"tomli_w"},
 }
 
 
@@ -91,6 +82,21 @@ def test_a_file_imports_only_what_its_room_may(path: Path) -> None:
     assert inside <= ALLOWED[room] | {room}
     outside = {name.split(".")[0] for name in imports(path)} - {"torchsims"} - set(sys.stdlib_module_names)
     assert outside <= CORE | EXTRAS.get(room, set())
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_room_keeps_its_private_modules_to_itself(path: Path) -> None:
+    names = [name.split(".") for name in imports(path) if name.startswith("torchsims.")]
+    private = [parts for parts in names if any(part.startswith("_") for part in parts[2:])]
+    assert [".".join(parts) for parts in private if parts[1] != room_of(path)] == []
+
+
+def test_every_module_says_what_lives_there() -> None:
+    assert [str(p) for p in PACKAGE.rglob("*.py") if not ast.get_docstring(ast.parse(p.read_text()))] == []
+
+
+def test_no_module_is_longer_than_300_lines() -> None:
+    assert [str(p) for p in PACKAGE.rglob("*.py") if len(p.read_text().splitlines()) > 300] == []
 
 
 def test_two_files_import_torch_distributed() -> None:

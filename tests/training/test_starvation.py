@@ -14,8 +14,8 @@ import pytest
 
 from torchsims import cli
 from torchsims._starvation import StarvationWarning, Starved
-from torchsims.sweeps import run_all
 from torchsims.sklearn import MultiTaskEstimator
+from torchsims.sweeps import run_all
 from torchsims.training import Execution, RunConfig, resolve, train
 
 Array = npt.NDArray[np.float64]
