@@ -32,7 +32,7 @@ ALLOWED: dict[str, set[str]] = {
     "workloads": {"_specs", "losses", "data", "models", "metrics"},
     "training": {"_specs", "registry", "_starvation", "losses", "data", "steppers", "methods", "workloads"},
     "sklearn": {"_starvation", "losses", "data", "models", "methods", "steppers"},
-    "reporting": set(),
+    "reporting": {"registry", "metrics", "training"},
     "experiments": {
         "_specs",
         "_starvation",
@@ -58,7 +58,7 @@ EXTRAS: dict[str, set[str]] = {
     "models": {"peft", "safetensors", "transformers"},
     "sklearn": {"sklearn"},
     "metrics": {"torchmetrics"},
-    "reporting": {"matplotlib", "rich"},
+    "reporting": {"jinja2", "matplotlib", "rich"},
     "experiments": {"matplotlib"},
     "cli": {"typer"},
     "training": {"tomli_w"},

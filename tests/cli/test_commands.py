@@ -139,7 +139,7 @@ def test_torchrun_finds_what_one_process_finds(call: Call, tmp_path: Path) -> No
     )
     assert done.returncode == 0, done.stderr
     assert call(*arguments, "--out", tmp_path / "one") == 0
-    one, two = (results(tmp_path / name)["history"] for name in ("one", "two"))
+    one, two = (results(tmp_path / name)["run"] for name in ("one", "two"))
     for task, metrics in one["metrics"].items():
         assert two["metrics"][task] == pytest.approx(metrics, rel=1e-6)
     assert results(tmp_path / "two")["settings"]["processes"] == 2
@@ -262,7 +262,7 @@ def test_a_baseline_of_zero_leaves_a_table(compared: Path, call: Call, tmp_path:
     shutil.copytree(compared, tmp_path / "out")
     for path in (tmp_path / "out" / "runs").glob("hps_width=8_ew_*/results.json"):
         found = json.loads(path.read_text())
-        found["history"]["metrics"]["normals"]["within_11.25"] = 0.0
+        found["run"]["metrics"]["normals"]["within_11.25"] = 0.0
         path.write_text(json.dumps(found))
     assert call("report", tmp_path / "out", "--out", tmp_path / "page") == 0
     assert "normals within_11.25 of EW is zero" in (tmp_path / "page" / "report.html").read_text()

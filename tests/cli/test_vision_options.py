@@ -48,7 +48,7 @@ def test_two_processes_are_one(rooms: Path, call: Call, tmp_path: Path) -> None:
     for name in runs:
         one, two = (tmp_path / way / "runs" / name for way in ("one", "two"))
         assert [results(run)["settings"]["processes"] for run in (one, two)] == [1, 2]
-        expected, found = (results(run)["history"]["curves"]["losses"] for run in (one, two))
+        expected, found = (results(run)["run"]["history"]["losses"] for run in (one, two))
         for task, losses in expected.items():
             assert len(losses) == 5
             assert found[task] == pytest.approx(losses, rel=1e-5)
@@ -66,7 +66,7 @@ def test_autocast_is_near(rooms: Path, call: Call, tmp_path: Path) -> None:
     for precision in ("none", "bf16", "fp16"):
         out = tmp_path / precision
         assert call("train", *five_steps(rooms), "--autocast", precision, "--out", out) == 0
-        found[precision] = results(out)["history"]["curves"]["losses"]
+        found[precision] = results(out)["run"]["history"]["losses"]
     for precision in ("bf16", "fp16"):
         assert found[precision] != found["none"]
         for task, losses in found["none"].items():
@@ -103,7 +103,7 @@ def test_both_evaluations_find_the_same(rooms: Path, call: Call, tmp_path: Path)
     ]
     assert "--evaluation sequential" in found["command"]
     sequential, joint = (
-        results(path)["history"]["curves"]["losses"]
+        results(path)["run"]["history"]["losses"]
         for way in ("sequential", "joint")
         for path in (out / "runs").glob(f"*evaluation={way}*")
     )

@@ -6,6 +6,7 @@ import sys
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -98,12 +99,14 @@ def call(monkeypatch: pytest.MonkeyPatch, name: str, *arguments: object) -> None
     assert end.value.code == 0
 
 
-def starved_note(folder: Path) -> str:
-    """Return what the results say of starved tasks; the page says the same."""
-    notes = json.loads((folder / "results.json").read_text())["notes"]
-    (note,) = [note for note in notes if note.startswith("Starved: ")]
-    assert note in html.unescape((folder / "report.html").read_text())
-    return str(note)
+def starved_run(folder: Path) -> dict[str, Any]:
+    """Return what the results say about the one run that starved tasks; the page says the same."""
+    (entry,) = json.loads((folder / "results.json").read_text())["starved"]
+    page = html.unescape((folder / "report.html").read_text())
+    assert f"{entry['label']}: {', '.join(entry['tasks'])} (seed {entry['seed']})." in page
+    assert "augment=0.1" in page
+    found: dict[str, Any] = entry
+    return found
 
 
 def test_a_run_says_at_once_and_on_its_page_what_it_starved(
@@ -115,9 +118,9 @@ def test_a_run_says_at_once_and_on_its_page_what_it_starved(
     assert sorted(line.split("`")[1] for line in warned) == ["a", "b", "c"]
     assert all(line.startswith("torchsims: Task `") and "Give the method `augment`" in line for line in warned)
     assert "100 %" in lines[-1]  # they came before the end
-    history = json.loads((tmp_path / "run" / "results.json").read_text())["history"]
+    history = json.loads((tmp_path / "run" / "results.json").read_text())["run"]
     assert sorted(history["starved"]) == ["a", "b", "c"]
-    assert ", ".join(history["starved"]) + " (seed 0)" in starved_note(tmp_path / "run")
+    assert starved_run(tmp_path / "run") == {"label": history["label"], "seed": 0, "tasks": history["starved"]}
 
 
 def test_a_comparison_names_who_starved_what_and_the_cure_works(
@@ -125,11 +128,10 @@ def test_a_comparison_names_who_starved_what_and_the_cure_works(
 ) -> None:
     methods, out = f"{STARVING},{STARVING}:augment=0.1", tmp_path / "out"
     call(monkeypatch, "compare", "--csv", table, "--methods", methods, "--jobs", 1, "--out", out)
-    note, said = starved_note(out), capsys.readouterr().err
-    assert "tau 0.05 gave almost no weight to " in note
-    assert "(seed 0)" in note
-    assert "augment=0.1" in note
-    assert f"torchsims: {note}\n" in said
+    found, said = starved_run(out), capsys.readouterr().err
+    assert found["label"].endswith("tau 0.05")
+    tasks = ", ".join(found["tasks"])
+    assert f"torchsims: Starved: {found['label']}, seed 0, gave almost no weight to {tasks}. Option `augment=" in said
     starved, cured = json.loads((out / "results.json").read_text())["rows"]
     assert min(starved[f"{task} r2"] for task in "abc") < 0.6 < 0.9 < min(cured[f"{task} r2"] for task in "abc")
     assert cured["mean r2"] > starved["mean r2"]

@@ -34,12 +34,12 @@ def claim(out: Path, *, resume: bool = False, mark: str = "", other: str = "") -
         mark: what is in every folder that this command left.
         other: what is in none of them.
     """
-    from torchsims.reporting import check_out
+    from torchsims.reporting import check_output_dir
 
     own = resume and (out / mark).exists() and not (other and (out / other).exists())
     with bad_input():
         if not resume or (not own and _holds_something(out)):
-            check_out(out)
+            check_output_dir(out)
     try:
         out.mkdir(parents=True, exist_ok=True)
         writable = os.access(out, os.W_OK)
@@ -113,6 +113,5 @@ def warn(sentence: str) -> None:
 
 def warn_starved(report: "Report") -> None:
     """Say which methods starved a task, those of earlier runs included."""
-    for note in report.notes:
-        if note.startswith("Starved"):
-            warn(note)
+    for entry in report.starved:
+        warn(f"Starved: {entry} Option `augment=0.1` of the method, or a larger `tau`, helps.")

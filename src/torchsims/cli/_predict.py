@@ -20,7 +20,7 @@ def predict(
 ) -> None:
     """Write colour maps of every task for images, IMAGE_TASK.png, or the targets of rows, TABLE_predictions.csv."""
     from torchsims.experiments.predict import predict_files
-    from torchsims.reporting import markdown, write
+    from torchsims.reporting import markdown, write_report
 
     begin = time.perf_counter()
     out = out or Path("runs") / "predict"
@@ -29,6 +29,6 @@ def predict(
     claim(out)
     for name, content in found.items():
         (out / name).write_bytes(content)
-    write(report, out, time.perf_counter() - begin, into=True)
+    write_report(report, out, time.perf_counter() - begin, into=True)
     typer.echo(markdown(report.rows))
     typer.echo(f"Page: {out / 'report.html'}")

@@ -19,20 +19,20 @@ def report(
     out: Out = None,
 ) -> None:
     """Write one page of finished runs."""
-    from torchsims.experiments.compare import Comparison, find_runs, report_of
-    from torchsims.reporting import markdown, write
+    from torchsims.experiments.compare import find_runs
+    from torchsims.reporting import comparison_report, markdown, write_report
 
     begin = time.perf_counter()
     with bad_input():
-        found, settings = find_runs(runs)
+        found = find_runs(runs)
         labels = list(dict.fromkeys(run.label for run in found))
         if baseline is not None and baseline not in labels:
             raise ValueError(f"Parameter `baseline` should be one of {'; '.join(labels)}. Found `{baseline}`.")
     out = out or Path("runs") / "report"
     claim(out)
     command = f"torchsims report {shlex.join(map(str, runs))}"
-    page = report_of(Comparison("Finished runs", command, tuple(settings), baseline or "EW"), found)
-    write(page, out, time.perf_counter() - begin)
+    page = comparison_report("Finished runs", command, found, baseline=baseline or "EW")
+    write_report(page, out, time.perf_counter() - begin)
     typer.echo(markdown(page.rows, page.columns))
     typer.echo(f"Page: {out / 'report.html'}")
     warn_starved(page)

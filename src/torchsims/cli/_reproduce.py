@@ -142,7 +142,7 @@ for _name, _text in TABLES.items():
 
 def _reproduce(name: str, out: Path | None, **options: Any) -> None:
     """Check the input, do the work, write the folder."""
-    from torchsims.reporting import check_out, markdown, show_progress, write
+    from torchsims.reporting import check_output_dir, markdown, show_progress, write_report
 
     out = Path("runs") / name if out is None else out
     if options["compiled"] and not any(map(shutil.which, (os.environ.get("CXX", "g++"), "g++", "clang++"))):
@@ -151,12 +151,12 @@ def _reproduce(name: str, out: Path | None, **options: Any) -> None:
     experiment = import_module(f"torchsims.experiments.{name}")
     try:
         settings = experiment.Settings(**options)
-        check_out(out)
+        check_output_dir(out)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     begin = time.perf_counter()
     with show_progress() as progress:
         report = experiment.run(settings, progress)
-    write(report, out, time.perf_counter() - begin)
+    write_report(report, out, time.perf_counter() - begin)
     typer.echo(markdown(report.rows))
     typer.echo(f"Written to {out}.")

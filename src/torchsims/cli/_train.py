@@ -274,7 +274,7 @@ def run_comparison(comparison: "Comparison", out: Path, grid: "Grid", *, resume:
     """Run everything, write the folder, print the table."""
     from torchsims.experiments._grid import check_cells
     from torchsims.experiments.compare import compare as run
-    from torchsims.reporting import live_table, markdown, write
+    from torchsims.reporting import live_table, markdown, write_report
     from torchsims.training import CHECKPOINT, StoppedError, first_process, processes
 
     with bad_input():
@@ -289,7 +289,7 @@ def run_comparison(comparison: "Comparison", out: Path, grid: "Grid", *, resume:
             report = run(comparison, out, grid, show, warn)
         if report is None:  # another process writes it
             return
-        write(report, out, time.perf_counter() - begin, into=True)
+        write_report(report, out, time.perf_counter() - begin, into=True)
     except (StoppedError, KeyboardInterrupt):
         _stopped(f"{comparison.command} --resume --out {shlex.quote(str(out))}")
     except (RuntimeError, OSError) as error:
@@ -297,5 +297,5 @@ def run_comparison(comparison: "Comparison", out: Path, grid: "Grid", *, resume:
     typer.echo(markdown(report.rows, report.columns))
     typer.echo(f"Page: {out / 'report.html'}")
     warn_starved(report)
-    if failed := [note for note in report.notes if note.startswith("Failed")]:
-        raise typer.TyperException(" ".join(failed))
+    if report.failures:
+        raise typer.TyperException(" ".join(f"Failed: {failure}" for failure in report.failures))

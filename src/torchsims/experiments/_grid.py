@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, final
 import torch
 
 from torchsims.experiments._trained import read_run, train_run
-from torchsims.reporting import Row, Run, ShowRows
+from torchsims.reporting import RunState, RunStatus, ShowStatus
 from torchsims.training import (
     Settings,
     StoppedError,
@@ -25,6 +25,7 @@ from torchsims.training import (
     load_checkpoint,
     processes,
 )
+from torchsims.training.run import Run
 
 __all__ = ["Cell", "Grid", "check_cells", "folder_name", "run_grid"]
 
@@ -54,7 +55,8 @@ class Cell:
         settings: of the run.
         folder: of the run.
         label: what the run is called.
-        state: what it is doing, for the reader.
+        state: what it is doing.
+        progress: how far it is, or why it failed.
         losses: those of the last epoch or so.
         run: what it found, once it is finished.
         failure: why it failed, if it did.
@@ -64,15 +66,16 @@ class Cell:
     settings: Settings
     folder: Path
     label: str
-    state: str = "waiting"
+    state: RunState = RunState.WAITING
+    progress: str = ""
     losses: dict[str, float] = field(default_factory=dict)
     run: Run | None = None
     failure: str | None = None
     say: Callable[[str], None] = lambda sentence: None
 
-    def row(self) -> Row:
-        """Return the row of the live table."""
-        return {"method": self.label, "seed": self.settings.seed, "state": self.state, **self.losses}
+    def status(self) -> RunStatus:
+        """Return what the live table shows."""
+        return RunStatus(self.label, self.settings.seed, self.state, self.progress, self.losses)
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,11 @@ class Grid:
 
 
 def run_grid(
-    runs: Sequence[Settings], out: Path, grid: Grid, show: ShowRows, say: Callable[[str], None] = lambda sentence: None
+    runs: Sequence[Settings],
+    out: Path,
+    grid: Grid,
+    show: ShowStatus,
+    say: Callable[[str], None] = lambda sentence: None,
 ) -> list[Cell]:
     """Run everything that is not finished yet; a run that fails does not stop the others.
 
@@ -118,11 +125,11 @@ def run_grid(
     cells = [Cell(settings, out / "runs" / folder_name(settings), settings.label, say=say) for settings in runs]
     for cell in cells:
         cell.run = read_run(cell.folder, cell.settings)
-        cell.state = "waiting" if cell.run is None else "done before"
+        cell.state = RunState.WAITING if cell.run is None else RunState.DONE_BEFORE
     open_cells = [cell for cell in cells if cell.run is None]
 
     def look() -> None:
-        show([cell.row() for cell in cells])
+        show([cell.status() for cell in cells])
 
     look()
     if open_cells and grid.processes(len(cells)) > 1:
@@ -182,14 +189,14 @@ def _tell(cell: Cell, event: Event) -> None:
     """Write down what a run said."""
     kind, *content = event
     if kind == "going":
-        cell.state, cell.losses = content
+        cell.state, (cell.progress, cell.losses) = RunState.RUNNING, content
     elif kind == "warning":
         cell.say(f"{cell.label}, seed {cell.settings.seed}: {content[0]}")
     elif kind == "done":
-        cell.state = "done"
+        cell.state, cell.progress = RunState.DONE, ""
         cell.run = read_run(cell.folder, cell.settings)
     else:
-        cell.state, cell.failure = "failed", content[0]
+        cell.state, cell.progress, cell.failure = RunState.FAILED, content[0], content[0]
 
 
 def _work(settings: Settings, folder: Path, grid: Grid, watch: Watch) -> Event:

@@ -5,9 +5,10 @@ from statistics import fmean, stdev
 
 from matplotlib.figure import Figure
 
-from torchsims.experiments.compare import Comparison, deltas, grid_of
-from torchsims.reporting import Run, metric_against
+from torchsims.experiments.compare import Comparison, grid_of
+from torchsims.reporting import delta_b_by_label, metric_against
 from torchsims.training import Settings
+from torchsims.training.run import Run
 
 __all__ = ["sweep"]
 
@@ -31,7 +32,7 @@ def sweep(
     labels = list(dict.fromkeys(run.label for run in runs))
 
     def figures(found: Sequence[Run]) -> Mapping[str, Figure]:
-        curves = {r"$\Delta_b$": _curve(deltas(found, labels[0]), labels[1:])}
+        curves = {"Delta_b": _curve(delta_b_by_label(found, labels[0]), labels[1:])}
         for task, metrics in found[0].metrics.items():
             name = next(iter(metrics))
             by_label = {label: [r.metrics[task][name] for r in found if r.label == label] for label in labels}

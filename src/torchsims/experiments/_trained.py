@@ -4,21 +4,19 @@ import io
 import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from math import nan
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from time import perf_counter
-from typing import Any, final
+from typing import final
 from zipfile import BadZipFile
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 
 from torchsims._starvation import StarvationWarning
-from torchsims.experiments._figures import run_figures
-from torchsims.experiments._notes import mean_notes, starved_notes
-from torchsims.reporting import Advance, Progress, Report, Row, Run, run_columns, runs_table, write
+from torchsims.methods import Method
+from torchsims.reporting import Advance, Progress, Report, Row, run_report, write_report
 from torchsims.training import (
     Outcome,
     Settings,
@@ -29,8 +27,10 @@ from torchsims.training import (
     replace_file,
     train,
 )
+from torchsims.training.config import RunConfig
+from torchsims.training.run import History, Run
 
-__all__ = ["Bar", "changed", "command", "read_run", "read_run_with_settings", "shares", "train_run"]
+__all__ = ["Bar", "as_config", "changed", "command", "read_run", "read_run_with_settings", "shares", "train_run"]
 
 RESULTS, SAMPLES = "results.json", "samples.npz"
 
@@ -146,7 +146,7 @@ def _leave(outcome: Outcome, run: Run, folder: Path, seconds: float, draw: bool)
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **outcome.samples)
     replace_file(folder / SAMPLES, buffer.getvalue())
-    write(_report(outcome, run, draw), folder, seconds, into=True)
+    write_report(_report(outcome.settings, run, draw), folder, seconds, into=True)
 
 
 def read_run(folder: Path, settings: Settings | None = None) -> Run | None:
@@ -166,54 +166,42 @@ def read_run_with_settings(folder: Path) -> tuple[Run, Settings] | None:
         return None
     try:
         results = json.loads(path.read_text())
-        settings, history = Settings.recorded(results["settings"]), results["history"]
-        metrics = {t: {k: nan if v is None else v for k, v in m.items()} for t, m in history["metrics"].items()}
+        settings = Settings.recorded(results["settings"])
         samples = None
         if (folder / SAMPLES).exists():
             with np.load(folder / SAMPLES, allow_pickle=False) as arrays:
                 samples = {name: arrays[name] for name in arrays.files}
-        starved = tuple(history.get("starved", ()))
-        run = Run(settings.label, settings.seed, metrics, history["better"], history["curves"], samples, starved)
+        run = Run.from_dict(results["run"], as_config(settings), samples)
     except (ValueError, KeyError, TypeError, AttributeError, OSError, EOFError, BadZipFile) as error:
         raise ValueError(f"The folder `{folder}` does not hold a finished training run, or a damaged one.") from error
     return run, settings
 
 
+def as_config(settings: Settings) -> RunConfig:
+    """Return the settings as a config."""
+    values = settings.plain()
+    return RunConfig(**values | {"root": settings.root or "", "tasks": settings.tasks})
+
+
 def _as_run(outcome: Outcome) -> Run:
-    settings = outcome.settings
-    history: Any = outcome.history  # plain JSON, of this very shape
+    settings, curves = outcome.settings, outcome.history
+    names = ("losses", "weights", "merit", "validation")
+    unscaled = replace(settings, rescale={}).label if settings.rescale else None
     return Run(
-        settings.label, settings.seed, outcome.metrics, outcome.better, history, outcome.samples, outcome.starved
+        settings.label,
+        as_config(settings),
+        outcome.metrics,
+        outcome.better,
+        History.from_dict({name: curves[name] for name in names}),
+        passes=Method(settings.method).passes,
+        rescaled=unscaled,
+        starved=outcome.starved,
+        seconds=outcome.seconds,
+        samples=outcome.samples,
     )
 
 
-def _report(outcome: Outcome, run: Run, draw: bool) -> Report:
-    settings = outcome.settings
-    figures: dict[str, Figure] = {}
-    captions: dict[str, str] = {}
-    if draw:
-        figures, captions = run_figures([run])
-    rows: list[Row] = runs_table([run])
+def _report(settings: Settings, run: Run, draw: bool) -> Report:
     preset, details = changed(settings)
-    return Report(
-        title=f"{run.label} on {settings.data.split(':')[0]}",
-        command=command(settings),
-        settings=settings.plain() | {"threads": torch.get_num_threads(), "processes": processes()},
-        rows=rows,
-        details=details,
-        columns=run_columns([run]),
-        figures=figures,
-        captions=captions,
-        history={
-            "metrics": outcome.metrics,
-            "better": outcome.better,
-            "curves": outcome.history,
-            "starved": outcome.starved,
-        },
-        notes=[
-            "Metrics of the test split after the last epoch, which nothing was chosen on.",
-            preset,
-            *mean_notes([run]),
-            *starved_notes([run]),
-        ],
-    )
+    machine = {"root": settings.root, "threads": torch.get_num_threads(), "processes": processes()}
+    return run_report(run, command(settings), draw=draw, settings=machine, notes=[preset], details=details)

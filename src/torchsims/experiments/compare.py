@@ -13,34 +13,18 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from torchsims._specs import join_spec, over, split_spec
-from torchsims.experiments._deltas import deltas, rescaled_pairs
-from torchsims.experiments._figures import run_figures
 from torchsims.experiments._grid import Cell, Grid, run_grid
-from torchsims.experiments._notes import mean_notes, starved_notes, zero_notes
-from torchsims.experiments._trained import changed, read_run_with_settings
+from torchsims.experiments._trained import as_config, changed, read_run_with_settings
 from torchsims.methods import Method
-from torchsims.reporting import (
-    History,
-    Report,
-    Row,
-    Run,
-    ShowRows,
-    delta_bars,
-    paired_change,
-    run_columns,
-    runs_table,
-    table,
-)
+from torchsims.reporting import Report, ShowStatus, comparison_report
 from torchsims.training import Settings, first_process
+from torchsims.training.run import History, Run
 
 __all__ = [
     "Comparison",
     "compare",
-    "deltas",
     "find_runs",
     "grid_of",
-    "report_of",
-    "rescaled_pairs",
     "tempered",
     "variant",
 ]
@@ -109,7 +93,7 @@ def grid_of(base: Settings, methods: Sequence[str], seeds: int) -> tuple[Setting
 
 
 def compare(
-    comparison: Comparison, out: Path, grid: Grid, show: ShowRows, say: Callable[[str], None] = lambda sentence: None
+    comparison: Comparison, out: Path, grid: Grid, show: ShowStatus, say: Callable[[str], None] = lambda sentence: None
 ) -> Report | None:
     """Run everything and return the report, in the first process; finished runs are not run again.
 
@@ -123,66 +107,31 @@ def compare(
     cells = run_grid(comparison.runs, out, grid, show, say)
     if not first_process():
         return None
-    failures = [f"{c.label}, seed {c.settings.seed}: {c.failure}" for c in cells if c.failure is not None]
     finished = [cell.run for cell in cells if cell.run is not None]
     if not finished:
-        raise RuntimeError(f"No run was finished. {' '.join(failures)}")
-    runs = [cell.run or _without_numbers(cell, finished[0]) for cell in cells]
-    return report_of(comparison, runs, failures)
-
-
-def _without_numbers(cell: Cell, like: Run) -> Run:
-    """Return a run that failed: leaving it out of the means would flatter its method."""
-    metrics = {task: dict.fromkeys(values, nan) for task, values in like.metrics.items()}
-    history = History(epoch=[], losses={}, weights={}, merit=[], validation={})
-    return Run(cell.label, cell.settings.seed, metrics, like.better, history)
-
-
-def report_of(comparison: Comparison, runs: Sequence[Run], failures: Sequence[str] = ()) -> Report:
-    """Return the report of runs."""
-    relative = deltas(runs, comparison.baseline)
-    figures, captions = run_figures(runs)
-    first = {"delta": delta_bars(relative, r"$\Delta_b$")} if relative else {}
-    captions["delta"] = f"Mean relative improvement over {comparison.baseline}; a dot a seed."
-    pairs = rescaled_pairs(relative)
-    if pairs:
-        both = ({label: relative[label] for label in pairs}, {label: relative[pairs[label]] for label in pairs})
-        first["rescaled"] = paired_change(*both, r"$\Delta_b$")
-        captions["rescaled"] = "The same with the losses as they are and with one of them multiplied."
-    runs = sorted(runs, key=lambda run: [run.label for run in runs].index(run.label))
-    passes = {settings.label: Method(settings.method).passes for settings in comparison.runs}
-    columns = run_columns(runs, {"Delta_b": True} if relative else {})
-    preset = [changed(settings, but=("method",)) for settings in comparison.runs[:1]]  # of what all runs share
-    return Report(
-        title=comparison.title,
-        command=comparison.command,
-        settings=_common(comparison.runs),
-        rows=[_with_passes(row, passes) for row in table(runs, {"Delta_b": relative} if relative else {})],
-        details={"Runs": runs_table(runs), **{name: rows for _, tables in preset for name, rows in tables.items()}},
-        figures={**comparison.figures(runs), **first, **figures},
-        captions=captions,
-        columns=columns,
-        notes=[
-            *comparison.notes,
-            *(sentence for sentence, _ in preset),
-            "Metrics of the test split after the last epoch: means over seeds and sample standard deviations."
-            + (f" Delta_b is a fraction, relative to the mean of {comparison.baseline}." if relative else ""),
-            *mean_notes(runs),
-            *zero_notes(runs, comparison.baseline),
-            *starved_notes(runs),
-            *(f"Failed: {failure}" for failure in failures),
-        ],
+        raise RuntimeError("No run was finished. " + " ".join(f"{cell.label}: {cell.failure}" for cell in cells))
+    runs = [cell.run or _failed(cell, finished[0]) for cell in cells]
+    preset, details = changed(comparison.runs[0], but=("method",))  # of what all runs share
+    return comparison_report(
+        comparison.title,
+        comparison.command,
+        runs,
+        baseline=comparison.baseline,
+        notes=[*comparison.notes, preset],
+        figures=comparison.figures(runs),
+        details=details,
     )
 
 
-def _with_passes(row: Row, passes: Mapping[str, str]) -> Row:
-    """Return a row with the forward + backward passes of a step beside the name of the method, where they are known."""
-    label = str(row["method"])
-    return {"method": label, **({"passes": passes[label]} if label in passes else {}), **row}
+def _failed(cell: Cell, like: Run) -> Run:
+    """Return a run that failed: leaving it out of the means would flatter its method."""
+    metrics = {task: dict.fromkeys(values, nan) for task, values in like.metrics.items()}
+    config, passes = as_config(cell.settings), Method(cell.settings.method).passes
+    return Run(cell.label, config, metrics, like.higher_is_better, History(), passes=passes, failure=cell.failure)
 
 
-def find_runs(folders: Sequence[Path]) -> tuple[list[Run], list[Settings]]:
-    """Return the finished runs in folders that `torchsims train` or `torchsims compare` left, and their settings.
+def find_runs(folders: Sequence[Path]) -> list[Run]:
+    """Return the finished runs in folders that `torchsims train` or `torchsims compare` left.
 
     Runs that differ in more than method, model, rescaling and seed do not belong into one table, and are refused.
     """
@@ -196,7 +145,7 @@ def find_runs(folders: Sequence[Path]) -> tuple[list[Run], list[Settings]]:
             raise ValueError(f"There is no finished run in `{folder}`.")
         found += _in_order(folder, here)
     _check_alike([settings for _, settings in found])
-    return [run for run, _ in found], [settings for _, settings in found]
+    return [run for run, _ in found]
 
 
 FREE = ("method", "model", "rescale", "evaluation", "seed")
@@ -234,14 +183,3 @@ def _in_order(folder: Path, runs: list[tuple[Run, Settings]]) -> list[tuple[Run,
         return labels.index(label) if label in labels else len(labels), pair[0].seed
 
     return sorted(runs, key=place)
-
-
-def _common(runs: Sequence[Settings]) -> dict[str, object]:
-    """Return the settings of all runs, as lists where they differ."""
-    plain = [run.plain() for run in runs]
-    common: dict[str, object] = {}
-    for name in plain[0] if plain else ():
-        values = [each[name] for each in plain]
-        distinct = [value for i, value in enumerate(values) if value not in values[:i]]
-        common[name] = distinct[0] if len(distinct) == 1 else distinct
-    return common

@@ -16,9 +16,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from torchsims.experiments.compare import Comparison, deltas, grid_of, variant
-from torchsims.reporting import Run, heat_maps
+from torchsims.experiments.compare import Comparison, grid_of, variant
+from torchsims.reporting import delta_b_by_label, heat_maps
 from torchsims.training import Settings
+from torchsims.training.run import Run
 
 __all__ = ["AUGMENTS", "RATIOS", "TAUS", "comparison", "shortfalls"]
 
@@ -36,8 +37,8 @@ def comparison(base: Settings, seeds: int, command: str) -> Comparison:
 
     def figures(found: Sequence[Run]) -> Mapping[str, Figure]:
         behind = shortfalls([run for run in found if run.label != baseline])
-        values = {"delta_map": deltas(found, baseline), "worst_task": behind}
-        names = {"delta_map": r"$\Delta_b$", "worst_task": "worst task behind its best cell"}
+        values = {"delta_map": delta_b_by_label(found, baseline), "worst_task": behind}
+        names = {"delta_map": "Delta_b", "worst_task": "worst task behind its best cell"}
         return {
             key: heat_maps(
                 {f"challenger x {ratio:g}": panel for ratio, panel in zip(RATIOS, _cells(each, labels), strict=True)},
@@ -72,7 +73,7 @@ def shortfalls(runs: Sequence[Run]) -> dict[str, list[float]]:
         name = next(iter(metrics))
         values = {label: [run.metrics[task][name] for run in runs if run.label == label] for label in labels}
         means = [mean for each in values.values() if isfinite(mean := fmean(each))]
-        best = (max if runs[0].better[task][name] else min)(means, default=nan)
+        best = (max if runs[0].higher_is_better[task][name] else min)(means, default=nan)
         for label, each in values.items():
             lost = [abs(best - value) / abs(best) if best else nan for value in each]
             worst[label] = [a if isnan(a) or a > b else b for a, b in zip(worst[label], lost, strict=True)]
