@@ -149,7 +149,7 @@ def test_a_folder_with_something_in_it_is_left_alone(
 
 
 def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("torchsims.reporting._report.page", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("torchsims.reporting._report.render_page", lambda *_, **__: 1 / 0)
     monkeypatch.setattr(sys, "argv", ["torchsims", "reproduce", "prox", "--out", str(tmp_path / "x"), *QUICK["prox"]])
     with pytest.raises(ZeroDivisionError):
         cli.main()

@@ -15,9 +15,8 @@ import torchsims
 from torchsims.cli import app
 from torchsims.data.tables import read_table, split_rows
 from torchsims.experiments import starvation
-from torchsims.reporting import History, Run
-
-NONE = History(epoch=[], losses={}, weights={}, merit=[], validation={})
+from torchsims.training.config import RunConfig
+from torchsims.training.run import History, Run
 
 USUAL = ["--preset", "small", "--epochs", "1", "--batch", "16"]
 
@@ -164,7 +163,8 @@ def test_a_map_of_what_starves(table: Path, tmp_path: Path, monkeypatch: pytest.
 def test_the_worst_task_is_measured_against_its_best_cell() -> None:
     def of(label: str, seed: int, r2: float, error: float) -> Run:
         metrics = {"a": {"r2": r2, "mae": 9.0}, "b": {"error": error}}
-        return Run(label, seed, metrics, {"a": {"r2": True, "mae": False}, "b": {"error": False}}, NONE, None)
+        higher = {"a": {"r2": True, "mae": False}, "b": {"error": False}}
+        return Run(label, RunConfig(seed=seed), metrics, higher, History())
 
     runs = [of("x", 0, 0.8, 2.0), of("x", 1, 0.8, 2.0), of("y", 0, 0.2, 1.0), of("y", 1, 0.4, 1.0)]
     found = starvation.shortfalls(runs)

@@ -1,4 +1,4 @@
-"""Runs that nobody trained: histories, numbers and predictions for the tests of reports."""
+"""Synthetic runs: curves, metrics and predictions for the tests of reports."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,8 @@ import numpy as np
 import torch
 
 from torchsims.data import Scenes
-from torchsims.reporting import History, Run
+from torchsims.training.config import RunConfig
+from torchsims.training.run import History, Run
 
 METRICS = {
     "seg": {"miou": True, "pixel_accuracy": True},
@@ -32,22 +33,21 @@ def finished_run(label: str, seed: int, epochs: int = 10, ends: int | None = Non
     ends = epochs if ends is None else ends
     epoch = np.arange(1, epochs + 1)
 
-    def broken(values: np.ndarray) -> list[float | None]:
-        return [float(v) if i < ends else None for i, v in enumerate(values * rng.uniform(0.97, 1.03, epochs))]
+    def diverged(values: np.ndarray) -> list[float]:
+        return [float(v) if i < ends else np.nan for i, v in enumerate(values * rng.uniform(0.97, 1.03, epochs))]
 
     history = History(
-        epoch=[int(e) for e in epoch],
-        losses={task: broken(10.0**i * skill / epoch**0.7) for i, task in enumerate(METRICS)},
-        weights={task: broken(epoch**0.7 / 10.0**i / skill) for i, task in enumerate(METRICS)},
-        merit=broken(np.full(epochs, 1.4)),
+        losses={task: diverged(10.0**i * skill / epoch**0.7) for i, task in enumerate(METRICS)},
+        weights={task: diverged(epoch**0.7 / 10.0**i / skill) for i, task in enumerate(METRICS)},
+        merit=diverged(np.full(epochs, 1.4)),
         validation={
-            task: {name: broken(TYPICAL[name] * (1 - 0.5 * (1 if up else -1) / epoch)) for name, up in of.items()}
+            task: {name: diverged(TYPICAL[name] * (1 - 0.5 * (1 if up else -1) / epoch)) for name, up in of.items()}
             for task, of in METRICS.items()
         },
     )
-    last = {task: {name: values[-1] for name, values in of.items()} for task, of in history["validation"].items()}
-    metrics = {task: {name: np.nan if v is None else v for name, v in of.items()} for task, of in last.items()}
-    return Run(label, seed, metrics, METRICS, history, _samples(rng, ends == epochs) if pictures else None)
+    metrics = {task: {name: values[-1] for name, values in of.items()} for task, of in history.validation.items()}
+    samples = _samples(rng, ends == epochs) if pictures else None
+    return Run(label, RunConfig(seed=seed), metrics, METRICS, history, samples=samples)
 
 
 def finished_runs(labels: Sequence[str], seeds: int = 3, pictures: bool = True) -> list[Run]:

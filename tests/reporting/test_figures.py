@@ -1,4 +1,4 @@
-"""Figures show what runs say, and cope with runs that broke off."""
+"""Figures show the numbers of runs, and cope with runs that diverged."""
 
 import io
 import math
@@ -9,8 +9,6 @@ from matplotlib.figure import Figure
 
 from helpers.finished_runs import METRICS, finished_run, finished_runs
 from torchsims.reporting import (
-    History,
-    Run,
     colour_map,
     delta_bars,
     heat_maps,
@@ -21,6 +19,8 @@ from torchsims.reporting import (
     validation_curves,
     weight_curves,
 )
+from torchsims.training.config import RunConfig
+from torchsims.training.run import History, Run
 
 
 def _saved(figure: Figure) -> bytes:
@@ -31,31 +31,30 @@ def _saved(figure: Figure) -> bytes:
 
 @pytest.mark.parametrize("figure", [training_curves, validation_curves, weight_curves])
 @pytest.mark.parametrize("count", [1, 2, 12])
-def test_curves_cope_with_any_number_of_labels_and_broken_runs(figure: object, count: int) -> None:
+def test_curves_cope_with_any_number_of_labels_and_diverged_runs(figure: object, count: int) -> None:
     runs = finished_runs([f"method {i}" for i in range(count)], seeds=2, pictures=False)
-    runs.append(finished_run("broken from the start", 0, ends=0, pictures=False))
+    runs.append(finished_run("diverged at once", 0, ends=0, pictures=False))
     assert callable(figure)
     assert len(figure(runs).axes) == len(METRICS)
     assert _saved(figure(runs))
 
 
 def test_curves_cope_with_empty_and_shorter_histories() -> None:
-    empty = History(epoch=[], losses={}, weights={}, merit=[], validation={})
-    runs = [Run("EW", 0, {}, {}, empty), finished_run("EW", 1, epochs=3, pictures=False)]
+    runs = [Run("EW", RunConfig(), {}, {}, History()), finished_run("EW", 1, epochs=3, pictures=False)]
     for some in (runs[:1], runs):
         assert _saved(training_curves(some))
         assert _saved(validation_curves(some))
 
 
-def test_a_curve_is_the_mean_and_a_cross_marks_the_end_of_a_broken_run() -> None:
+def test_a_curve_is_the_mean_and_a_cross_marks_where_a_run_diverged() -> None:
     runs = [finished_run("EW", 0, pictures=False), finished_run("EW", 1, ends=4, pictures=False)]
     mean, cross = training_curves(runs).axes[0].lines
-    losses = np.array([run.history["losses"]["seg"] for run in runs], dtype=float)
+    losses = np.array([run.history.losses["seg"] for run in runs], dtype=float)
     np.testing.assert_allclose(np.asarray(mean.get_ydata(), dtype=float), np.nanmean(losses, axis=0))
     assert np.asarray(cross.get_xdata()).tolist() == [4]
 
 
-def test_predictions_have_a_row_a_label_and_a_column_a_task() -> None:
+def test_predictions_have_a_row_per_label_and_a_column_per_task() -> None:
     runs = finished_runs(["EW", "EW, depth x 100", "SIMS"])
     figure = predictions(runs, sample=1)
     assert len(figure.axes) == (1 + 3) * (1 + len(METRICS))
@@ -64,7 +63,7 @@ def test_predictions_have_a_row_a_label_and_a_column_a_task() -> None:
         predictions([finished_run("EW", 0, pictures=False)])
 
 
-def test_pictures_of_labels_are_grey_where_nobody_knows_and_predictions_are_not() -> None:
+def test_pictures_of_labels_are_grey_where_unknown_and_predictions_are_not() -> None:
     known, grey = np.array([[True, False]]), 0.55
     for truth, found in [
         (np.array([[3, -1]]), np.array([[3, 3]])),

@@ -1,4 +1,4 @@
-"""The folder of a report: whole files or none, and a page that loads nothing."""
+"""The folder of a report: complete files or none, and a page that loads nothing."""
 
 import errno
 import json
@@ -16,9 +16,11 @@ from torchsims.reporting import (
     delta_bars,
     run_columns,
     runs_table,
-    table,
-    write,
+    summary_table,
+    write_report,
 )
+from torchsims.training.config import RunConfig
+from torchsims.training.run import History, Run
 
 VOID = {"meta", "img", "br", "hr", "link", "input"}
 OTHERS = {"checkpoint.pt": b"weights", "notes.txt": b"precious"}
@@ -52,7 +54,7 @@ def _report(labels: tuple[str, ...] = ("EW", "SIMS"), **more: object) -> Report:
         title="Runs <b>&",
         command="torchsims compare",
         settings={"rescale": {"depth": 100.0}, "methods": labels},
-        rows=table(runs),
+        rows=summary_table(runs),
         details={"Every run": runs_table(runs)},
         figures={"bars": delta_bars({"EW": [0.1]})},
         columns=run_columns(runs),
@@ -69,20 +71,21 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_report_goes_into_a_folder_with_other_files(folder: Path) -> None:
-    for history in ([0.1, math.nan], [0.3]):
-        write(_report(history=history), folder, 1.0, into=True)
+    for loss in (math.nan, 0.3):
+        run = Run("EW", RunConfig(), {}, {}, History(losses={"seg": [0.5, loss]}))
+        write_report(_report(run=run), folder, 1.0, into=True)
         names = {path.name for path in folder.iterdir()}
         assert names == {*OTHERS, "bars.png", "report.html", "results.json", "table.md"}
     results = json.loads((folder / "results.json").read_text())
-    assert results["history"] == [0.3]
+    assert results["run"]["history"]["losses"] == {"seg": [0.5, 0.3]}
     assert results["rows"][1]["seg miou"] is None  # the second method has a broken run
-    assert "history" not in (folder / "report.html").read_text()
+    assert "history" not in (folder / "report.html").read_text()  # only in results.json
     assert "±" in (folder / "table.md").read_text(encoding="utf-8")
 
 
 def test_only_a_folder_that_exists_takes_a_report_into_it(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="should be a folder that exists"):
-        write(_report(), tmp_path / "new", 1.0, into=True)
+        write_report(_report(), tmp_path / "new", 1.0, into=True)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -98,10 +101,10 @@ def test_a_full_disk_leaves_no_part_of_a_file(fails: str, folder: Path, monkeypa
 
     monkeypatch.setattr(Path, "write_text", full)
     with pytest.raises(OSError, match="No space left"):
-        write(_report(), folder, 1.0, into=True)
+        write_report(_report(), folder, 1.0, into=True)
     assert {path.name for path in folder.iterdir()} == set(OTHERS)
     with pytest.raises(OSError, match="No space left"):
-        write(_report(), folder / "new", 1.0)
+        write_report(_report(), folder / "new", 1.0)
     assert {path.name for path in folder.iterdir()} == set(OTHERS)
 
 
@@ -117,13 +120,13 @@ def test_a_folder_is_not_finished_before_its_last_file(folder: Path, monkeypatch
 
     monkeypatch.setattr("torchsims.reporting._report.os.replace", stop)
     with pytest.raises(KeyboardInterrupt):
-        write(_report(), folder, 1.0, into=True)
+        write_report(_report(), folder, 1.0, into=True)
     assert {path.name for path in folder.iterdir()} == {*OTHERS, *moved}
     assert "results.json" not in moved
 
 
 def test_the_page_is_balanced_and_loads_nothing(tmp_path: Path) -> None:
-    write(_report(notes=["<script>alert(1)</script> & more"]), tmp_path / "out", 1.0)
+    write_report(_report(notes=["<script>alert(1)</script> & more"]), tmp_path / "out", 1.0)
     text = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     reader = Reader()
     reader.feed(text)

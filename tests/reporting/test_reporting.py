@@ -10,16 +10,18 @@ import pytest
 from helpers.finished_runs import METRICS, finished_run, finished_runs
 from torchsims.reporting import (
     Column,
-    History,
     Row,
-    Run,
+    RunState,
+    RunStatus,
     live_table,
     markdown,
     run_columns,
     runs_table,
     show_progress,
-    table,
+    summary_table,
 )
+from torchsims.training.config import RunConfig
+from torchsims.training.run import History, Run
 
 
 class Terminal(io.StringIO):
@@ -30,7 +32,7 @@ class Terminal(io.StringIO):
 @pytest.mark.parametrize("seeds", [2, 3, 5])
 def test_a_row_holds_means_and_sample_standard_deviations(seeds: int) -> None:
     runs = [finished_run(label, seed, pictures=False) for seed in range(seeds) for label in ("SIMS", "EW")]
-    rows = table(runs)
+    rows = summary_table(runs)
     assert [row["method"] for row in rows] == ["SIMS", "EW"]
     for row in rows:
         group = [run for run in runs if run.label == row["method"]]
@@ -44,9 +46,9 @@ def test_a_row_holds_means_and_sample_standard_deviations(seeds: int) -> None:
 
 
 def test_one_seed_has_no_standard_deviation_and_a_broken_run_no_mean() -> None:
-    (row,) = table([finished_run("EW", 0, pictures=False)])
+    (row,) = summary_table([finished_run("EW", 0, pictures=False)])
     assert row["seg miou sd"] is None
-    (row,) = table([finished_run("EW", 0, pictures=False), finished_run("EW", 1, ends=2, pictures=False)])
+    (row,) = summary_table([finished_run("EW", 0, pictures=False), finished_run("EW", 1, ends=2, pictures=False)])
     assert math.isnan(row["seg miou"])  # type: ignore[arg-type]
     assert math.isnan(row["seg miou sd"])  # type: ignore[arg-type]
     assert row["seeds"] == 2
@@ -54,22 +56,21 @@ def test_one_seed_has_no_standard_deviation_and_a_broken_run_no_mean() -> None:
 
 def test_extra_columns_have_means_and_deviations_too() -> None:
     runs = finished_runs(["EW", "SIMS"], pictures=False)
-    ew, sims = table(runs, {"Delta_b": {"EW": [1.0, 2.0, 6.0]}})
+    ew, sims = summary_table(runs, {"Delta_b": {"EW": [1.0, 2.0, 6.0]}})
     assert (ew["Delta_b"], ew["Delta_b sd"]) == (3.0, pytest.approx(np.std([1, 2, 6], ddof=1)))
     assert "Delta_b" not in sims
 
 
 def tabular_run(label: str, seed: int, metrics: dict[str, dict[str, float]], trained: str) -> Run:
-    history = History(epoch=[1], losses={task: [1.0] for task in trained}, weights={}, merit=[], validation={})
-    return Run(
-        label, seed, metrics, {task: {name: name != "mae" for name in of} for task, of in metrics.items()}, history
-    )
+    history = History(losses={task: [1.0] for task in trained})
+    higher = {task: {name: name != "mae" for name in of} for task, of in metrics.items()}
+    return Run(label, RunConfig(seed=seed), metrics, higher, history)
 
 
 def test_a_mean_over_tasks_is_of_metrics_without_a_unit_that_two_tasks_have() -> None:
     number = {"r2": 0.5, "mae": 7.0}
     metrics = {"a": number, "b": {"r2": 0.25, "mae": 1.0}, "c": {"auc": 0.75, "accuracy": 0.5}, "d": {"auc": 0.25}}
-    (row,) = table([tabular_run("EW", 0, metrics, "abcd")])
+    (row,) = summary_table([tabular_run("EW", 0, metrics, "abcd")])
     assert {name: value for name, value in row.items() if name.startswith("mean")} == {
         "mean r2": 0.375,
         "mean r2 sd": None,
@@ -88,12 +89,12 @@ def test_a_mean_over_tasks_has_the_deviation_of_its_seeds_and_leaves_nothing_out
         tabular_run("EW", i, {"a": {"auc": x}, "b": {"auc": y}, "c": {"auc": 0}}, "ab")
         for i, (x, y) in enumerate(values)
     ]
-    (row,) = table(runs)
+    (row,) = summary_table(runs)
     means = [(x + y) / 2 for x, y in values]
     assert row["mean auc"] == pytest.approx(statistics.fmean(means))  # of what was trained
     assert row["mean auc sd"] == pytest.approx(statistics.stdev(means))
     broken = tabular_run("EW", 2, {"a": {"auc": math.nan}, "b": {"auc": 0.9}}, "")
-    (row,) = table([*runs, broken])
+    (row,) = summary_table([*runs, broken])
     assert math.isnan(row["mean auc"])  # type: ignore[arg-type]
 
 
@@ -140,18 +141,15 @@ def test_notes_stand_beside_the_bar_and_on_the_lines() -> None:
 def test_lines_are_printed_when_a_run_starts_and_ends_only() -> None:
     stream = io.StringIO()
     with live_table(stream) as show:
+        second = [(RunState.WAITING, ""), (RunState.RUNNING, "epoch 1 of 3"), (RunState.FAILED, "the loss is NaN")]
         for epoch in range(3):
-            show(
-                [
-                    {"method": "EW", "seed": 0, "state": f"epoch {epoch + 1} of 3"},
-                    {"method": "EW", "seed": 1, "state": ["waiting", "epoch 1 of 3", "failed: loss is NaN"][epoch]},
-                ]
-            )
-        show([{"method": "EW", "seed": 0, "state": "done"}])
+            first = RunStatus("EW", 0, RunState.RUNNING, f"epoch {epoch + 1} of 3")
+            show([first, RunStatus("EW", 1, *second[epoch])])
+        show([RunStatus("EW", 0, RunState.DONE), RunStatus("EW", 1, *second[2])])
     assert stream.getvalue().splitlines() == [
-        "EW seed 0: epoch 1 of 3",
-        "EW seed 1: epoch 1 of 3",
-        "EW seed 1: failed: loss is NaN",
+        "EW seed 0: running, epoch 1 of 3",
+        "EW seed 1: running, epoch 1 of 3",
+        "EW seed 1: failed, the loss is NaN",
         "EW seed 0: done",
     ]
 
@@ -161,9 +159,9 @@ def test_a_terminal_shows_the_whole_table_in_the_end(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("LINES", "12")
     monkeypatch.setenv("COLUMNS", "80")
     stream = Terminal()
-    rows = [{"method": f"M{i}", "seed": 0, "state": "done" if i < 30 else "epoch 1 of 2"} for i in range(40)]
+    runs = [RunStatus(f"M{i}", 0, RunState.DONE if i < 30 else RunState.RUNNING) for i in range(40)]
     with live_table(stream) as show:
-        show(rows)
+        show(runs)
         first = stream.getvalue()
     assert "M35" in first
     assert "M0 " not in first

@@ -1,65 +1,93 @@
 """What every command leaves behind: numbers as JSON, tables, figures and one self-contained page.
 
-Figures are imported when they are first used, so that a command can check its input before plots are loaded.
+A :class:`Report` is the result of a command and :func:`write_report` writes its folder; :func:`run_report`,
+:func:`comparison_report` and :func:`prediction_report` make reports of runs and predictions. What draws is imported
+when it is first used, so that a command can check its input before matplotlib is loaded.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from torchsims.reporting._columns import Column, Row
-from torchsims.reporting._live import ShowRows, live_table
-from torchsims.reporting._progress import Advance, Progress, show_progress
-from torchsims.reporting._report import Report, check_out, write
-from torchsims.reporting._runs import History, Run, run_columns, runs_table, table, task_means, trained_tasks
-from torchsims.reporting._tables import markdown
+from torchsims.reporting._progress import (
+    Advance,
+    Progress,
+    RunState,
+    RunStatus,
+    ShowStatus,
+    live_table,
+    show_progress,
+)
+from torchsims.reporting._report import Failure, Report, Starved, check_output_dir, write_report
+from torchsims.reporting._runs import (
+    last_epoch_runs,
+    run_columns,
+    runs_table,
+    summary_table,
+    task_means,
+    trained_tasks,
+)
+from torchsims.reporting._tables import Column, Row, file_name, markdown
 
 if TYPE_CHECKING:  # what `__getattr__` does, for readers and type checkers
-    from torchsims.reporting._bars import delta_bars, metric_against, paired_change
+    from torchsims.reporting._bars import delta_bars, heat_maps, metric_against, paired_change
+    from torchsims.reporting._comparison import comparison_report, delta_b_by_label, run_report
     from torchsims.reporting._curves import training_curves, validation_curves, weight_curves
-    from torchsims.reporting._maps import heat_maps
     from torchsims.reporting._pictures import colour_map, picture_row, png, predictions
+    from torchsims.reporting._predictions import Predicted, output_names, prediction_report
 
 __all__ = [
     "Advance",
     "Column",
-    "History",
+    "Failure",
+    "Predicted",
     "Progress",
     "Report",
     "Row",
-    "Run",
-    "ShowRows",
-    "check_out",
+    "RunState",
+    "RunStatus",
+    "ShowStatus",
+    "Starved",
+    "check_output_dir",
     "colour_map",
+    "comparison_report",
+    "delta_b_by_label",
     "delta_bars",
+    "file_name",
     "heat_maps",
+    "last_epoch_runs",
     "live_table",
     "markdown",
     "metric_against",
+    "output_names",
     "paired_change",
     "picture_row",
     "png",
+    "prediction_report",
     "predictions",
     "run_columns",
+    "run_report",
     "runs_table",
     "show_progress",
-    "table",
+    "summary_table",
     "task_means",
     "trained_tasks",
     "training_curves",
     "validation_curves",
     "weight_curves",
-    "write",
+    "write_report",
 ]
 
 _HOMES = {
-    **dict.fromkeys(("delta_bars", "metric_against", "paired_change"), "_bars"),
-    **dict.fromkeys(("training_curves", "validation_curves", "weight_curves"), "_curves"),
-    "heat_maps": "_maps",
-    **dict.fromkeys(("colour_map", "picture_row", "png", "predictions"), "_pictures"),
+    "_bars": ("delta_bars", "heat_maps", "metric_against", "paired_change"),
+    "_comparison": ("comparison_report", "delta_b_by_label", "run_report"),
+    "_curves": ("training_curves", "validation_curves", "weight_curves"),
+    "_pictures": ("colour_map", "picture_row", "png", "predictions"),
+    "_predictions": ("Predicted", "output_names", "prediction_report"),
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"torchsims.reporting.{_HOMES[name]}"), name)
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"torchsims.reporting.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,29 +1,33 @@
-"""One number a run, compared over labels or over values of a parameter."""
+"""One number per run, compared over labels, over values of a parameter, or over two parameters."""
 
-import math
 from collections.abc import Mapping, Sequence
+from itertools import product
+from math import isfinite
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from numpy.typing import NDArray
 
-from torchsims.reporting._colours import COLOURS, WIDTH, legend
-from torchsims.reporting._runs import number
+from torchsims.reporting._runs import mean
+from torchsims.reporting._style import COLOURS, WIDTH, add_legend, figure_text
 
-__all__ = ["delta_bars", "metric_against", "paired_change"]
+__all__ = ["delta_bars", "heat_maps", "metric_against", "paired_change"]
 
-LINE = 0.36  # inches of a label
+LINE = 0.36  # inches of a label of one or two lines
+LETTERS = 50  # in a line of a label
 AROUND = 0.9  # inches beside the labels
 PANEL = 1.9  # inches of a curve
+DARK = 0.45  # brightness below which white letters can be read
 BEFORE, AFTER = COLOURS[0], COLOURS[1]
 
 
-def delta_bars(values: Mapping[str, Sequence[float]], name: str = r"$\Delta_b$") -> Figure:
-    r"""Return a bar for the mean of every label, and a dot for every seed; no bar where a seed has no number.
+def delta_bars(values: Mapping[str, Sequence[float]], name: str = "Delta_b") -> Figure:
+    """Return a bar for the mean of every label and a dot for every seed; no bar where a number is NaN.
 
     Args:
-        values: label, then one number a seed.
+        values: one number per seed, by label.
         name: what the numbers are.
 
     Example:
@@ -31,11 +35,11 @@ def delta_bars(values: Mapping[str, Sequence[float]], name: str = r"$\Delta_b$")
         >>> [float(bar.get_width()) for bar in figure.axes[0].patches]
         [-0.5, 0.5]
     """
-    figure, axis = _labels(values, name)
+    figure, axis = _label_axis(values, name)
     for at, numbers in enumerate(values.values()):
-        if np.isfinite(mean := _mean(numbers)):
-            axis.barh(at, mean, height=0.6, color="#9ecae1", edgecolor=BEFORE, linewidth=0.8)
-        axis.plot(list(map(number, numbers)), [at] * len(numbers), "o", color="black", markersize=4, alpha=0.75)
+        if isfinite(center := mean(numbers)):
+            axis.barh(at, center, height=0.6, color="#9ecae1", edgecolor=BEFORE, linewidth=0.8)
+        axis.plot(numbers, [at] * len(numbers), "o", color="black", markersize=4, alpha=0.75)
     axis.axvline(0.0, color="black", linewidth=0.8)
     return figure
 
@@ -47,13 +51,13 @@ def paired_change(
     *,
     names: tuple[str, str] = ("as they are", "rescaled"),
 ) -> Figure:
-    """Return two marks a label, the means before and after a change, with a line between them and a dot a seed.
+    """Return two marks per label, the means before and after a change, a line between them and a dot per seed.
 
     Args:
-        before: label, then one number a seed.
+        before: one number per seed, by label.
         after: the same after the change.
         name: what the numbers are.
-        names: what stands before and after.
+        names: names of before and after.
 
     Example:
         >>> figure = paired_change({"EW": [0.25], "SIMS": [0.5]}, {"EW": [0.125], "SIMS": [0.5]}, "seg miou")
@@ -61,16 +65,16 @@ def paired_change(
         'seg miou'
     """
     both = {label: [*before.get(label, ()), *after.get(label, ())] for label in [*before, *after]}
-    figure, axis = _labels(both, name, more=0.3)
+    figure, axis = _label_axis(both, name, more=0.3)
     for at, label in enumerate(both):
-        ends = [_mean(values.get(label, ())) for values in (before, after)]
+        ends = [mean(values.get(label, ())) for values in (before, after)]
         axis.plot(ends, [at, at], color="0.7", linewidth=3, solid_capstyle="round", zorder=1)
         for values, end, colour, mark, zorder in ((before, ends[0], BEFORE, "o", 3), (after, ends[1], AFTER, "D", 2)):
-            numbers = list(map(number, values.get(label, ())))
+            numbers = values.get(label, ())
             axis.plot(numbers, [at] * len(numbers), mark, color=colour, markersize=4, alpha=0.6, zorder=zorder)
             axis.plot(end, at, mark, color=colour, markersize=9, zorder=zorder)
-    marks = [("o", BEFORE, names[0]), ("D", AFTER, names[1])]
-    legend(figure, [Line2D([], [], color=c, marker=m, markersize=8, linestyle="none", label=n) for m, c, n in marks])
+    marks = [("o", BEFORE), ("D", AFTER)]
+    add_legend(figure, [Line2D([], [], color=c, marker=m, markersize=8, linestyle="none") for m, c in marks], names)
     return figure
 
 
@@ -79,14 +83,14 @@ def metric_against(
     curves: Mapping[str, tuple[Sequence[float], Sequence[float | None]]],
     xlabel: str,
 ) -> Figure:
-    """Return how numbers depend on a parameter: one panel a curve, bars of one standard deviation.
+    """Return how numbers depend on a parameter: one panel per curve, bars of one standard deviation.
 
     The axis is logarithmic; values that include zero are drawn at equal distances instead.
 
     Args:
-        parameter_values: the values of the parameter, increasing.
-        curves: name, then means and standard deviations, one a value.
-        xlabel: what the parameter is.
+        parameter_values: values of the parameter, increasing.
+        curves: means and standard deviations per value, by name.
+        xlabel: name of the parameter; text between dollar signs is a formula.
 
     Example:
         >>> figure = metric_against([0.0, 0.1, 1.0], {"seg miou": ([0.5, 0.6, 0.55], [0.01, None, 0.02])}, "lambda")
@@ -98,9 +102,9 @@ def metric_against(
     figure = Figure(figsize=(WIDTH, PANEL * len(curves) + 0.4), layout="constrained")
     axes = figure.subplots(len(curves), 1, sharex=True, squeeze=False)[:, 0]
     for axis, (name, (means, spreads)) in zip(axes, curves.items(), strict=True):
-        y, error = ([number(value) for value in values] for values in (means, spreads))
-        axis.errorbar(x, y, yerr=np.nan_to_num(error), color=BEFORE, marker="o", capsize=3, linewidth=1.6)
-        axis.set_title(name, loc="left", fontsize="medium")
+        error = np.nan_to_num(np.array(spreads, dtype=float))
+        axis.errorbar(x, means, yerr=error, color=BEFORE, marker="o", capsize=3, linewidth=1.6)
+        axis.set_title(figure_text(name), loc="left", fontsize="medium")
         axis.grid(alpha=0.25)
     if logarithmic:
         axes[-1].set_xscale("log")
@@ -110,14 +114,65 @@ def metric_against(
     return figure
 
 
-def _labels(values: Mapping[str, Sequence[float]], name: str, more: float = 0.0) -> tuple[Figure, Axes]:
-    """Return an axis with one line a label, from the top; a label says how many of its runs have no number."""
-    labels = [label + _missing(numbers) for label, numbers in values.items()]
-    figure = Figure(figsize=(WIDTH, LINE * len(labels) + AROUND + more), layout="constrained")
+def heat_maps(
+    panels: Mapping[str, NDArray[np.float64]],
+    across: tuple[str, Sequence[float]],
+    up: tuple[str, Sequence[float]],
+    name: str,
+    *,
+    low_is_good: bool = False,
+    limits: tuple[float, float] | None = None,
+    form: str = ".2f",
+) -> Figure:
+    """Return one map per panel, all with the same colours, and the number in every cell.
+
+    Args:
+        panels: `up x across`, by title; NaN where there is no number.
+        across: name and values of the horizontal axis; text between dollar signs is a formula, here and below.
+        up: name and values of the vertical axis.
+        name: what the numbers are.
+        low_is_good: whether green is low.
+        limits: numbers at the ends of the colours; the smallest and the largest number by default.
+        form: format of a number.
+
+    Example:
+        >>> figure = heat_maps({"slow": np.eye(2), "fast": np.zeros((2, 2))}, ("x", [1, 2]), ("y", [0.5, 3]), "share")
+        >>> [text.get_text() for text in figure.axes[0].texts]
+        ['1.00', '0.00', '0.00', '1.00']
+    """
+    size = (2.1 + max(2.0, 0.62 * len(across[1])) * len(panels), 1.6 + 0.42 * len(up[1]))
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    known = np.concatenate([panel[np.isfinite(panel)] for panel in panels.values()])
+    low, high = limits or ((known.min(), known.max()) if known.size else (0.0, 1.0))
+    if low == high:  # all numbers have the colour in the middle
+        low, high = low - 0.5, high + 0.5
+    colours = "RdYlGn_r" if low_is_good else "RdYlGn"
+    for axis, (title, panel) in zip(axes, panels.items(), strict=True):
+        image = axis.imshow(panel, cmap=colours, vmin=low, vmax=high, origin="lower", aspect="auto")
+        for cell in product(*map(range, panel.shape)):
+            text = format(panel[cell], form) if isfinite(panel[cell]) else "none"
+            red, green, blue, _ = image.cmap(image.norm(panel[cell]))
+            dark = 0.3 * red + 0.6 * green + 0.1 * blue < DARK
+            axis.text(cell[1], cell[0], text, ha="center", va="center", color="white" if dark else "black", fontsize=8)
+        axis.set_xticks(range(len(across[1])), [f"{value:g}" for value in across[1]])
+        axis.set_yticks(range(len(up[1])), [f"{value:g}" for value in up[1]])
+        axis.set_xlabel(across[0])
+        axis.set_title(figure_text(title))
+    axes[0].set_ylabel(up[0])
+    figure.colorbar(image, ax=axes, label=figure_text(name))
+    return figure
+
+
+def _label_axis(values: Mapping[str, Sequence[float]], name: str, more: float = 0.0) -> tuple[Figure, Axes]:
+    """Return an axis with one line per label, from the top; a label says how many of its numbers are NaN."""
+    labels = [figure_text(label, LETTERS) + _missing(numbers) for label, numbers in values.items()]
+    lines = max([2, *(1 + label.count("\n") for label in labels)])
+    figure = Figure(figsize=(WIDTH, LINE / 2 * lines * len(labels) + AROUND + more), layout="constrained")
     axis = figure.subplots()
     axis.set_yticks(range(len(labels)), labels)
     axis.set_ylim(len(labels) - 0.4, -0.6)
-    axis.set_xlabel(name)
+    axis.set_xlabel(figure_text(name))
     axis.grid(axis="x", alpha=0.25)
     axis.set_axisbelow(True)
     axis.spines[["top", "right"]].set_visible(False)
@@ -125,10 +180,5 @@ def _labels(values: Mapping[str, Sequence[float]], name: str, more: float = 0.0)
 
 
 def _missing(numbers: Sequence[float]) -> str:
-    missing = sum(not np.isfinite(number(value)) for value in numbers)
+    missing = sum(not isfinite(value) for value in numbers)
     return f"\n{missing} of {len(numbers)} without a number" if missing else ""
-
-
-def _mean(numbers: Sequence[float]) -> float:
-    """Return the mean; none if one of the numbers is none."""
-    return float(np.mean(list(map(number, numbers)))) if numbers else math.nan

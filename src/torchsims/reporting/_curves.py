@@ -1,6 +1,6 @@
-"""What happened in the epochs of runs: one panel a task, one line a label."""
+"""What happened in the epochs of runs: one panel per task, one line per label."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -9,8 +9,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
-from torchsims.reporting._colours import MANY, WIDTH, Look, legend, legend_columns, looks
-from torchsims.reporting._runs import History, Run, by_label, diverged, number
+from torchsims.reporting._runs import has_diverged
+from torchsims.reporting._style import MANY, WIDTH, LineStyle, add_legend, figure_text, legend_columns, line_styles
+from torchsims.training.run import History, Run
 
 __all__ = ["training_curves", "validation_curves", "weight_curves"]
 
@@ -18,98 +19,88 @@ HEIGHT = 2.1  # inches of a panel
 LEGEND_LINE = 0.25  # inches
 CROSS = "X"
 WIDE = 100  # a wider range has ticks at powers of ten only
-Pick: TypeAlias = Callable[[History], Sequence[float | None]]
+Panels: TypeAlias = Sequence[tuple[str, Sequence[Sequence[float]]]]
+"""Title and one curve per run; the first number of a curve is that of epoch 1."""
 
 
 def training_curves(runs: Sequence[Run]) -> Figure:
-    """Return the training losses: means over seeds, bands from the least to the largest, crosses where a run broke off.
+    """Return the training losses: means over seeds, bands from minimum to maximum, crosses where a run diverged.
 
     More than eight labels are drawn without bands, which would cover each other.
 
     Example:
-        >>> losses = {"seg": [0.9, 0.5], "depth": [3.0, None]}
-        >>> history = History(epoch=[1, 2], losses=losses, weights={}, merit=[], validation={})
-        >>> [axis.get_title("left") for axis in training_curves([Run("EW", 0, {}, {}, history)]).axes]
+        >>> from torchsims.training.config import RunConfig
+        >>> history = History(losses={"seg": [0.9, 0.5], "depth": [3.0, float("nan")]})
+        >>> [axis.get_title("left") for axis in training_curves([Run("EW", RunConfig(), {}, {}, history)]).axes]
         ['seg: training loss', 'depth: training loss']
     """
-    tasks = dict.fromkeys(task for run in runs for task in run.history["losses"])
-    return _figure(runs, {f"{task}: training loss": _losses(task) for task in tasks}, log=True)
+    return _figure(runs, _panels(runs, lambda history: history.losses, "training loss"), log=True)
 
 
 def weight_curves(runs: Sequence[Run]) -> Figure:
     """Return the weights of the tasks, drawn as :func:`training_curves` draws losses.
 
     Example:
-        >>> history = History(epoch=[1], losses={}, weights={"seg": [0.9]}, merit=[], validation={})
-        >>> [axis.get_title("left") for axis in weight_curves([Run("EW", 0, {}, {}, history)]).axes]
+        >>> from torchsims.training.config import RunConfig
+        >>> runs = [Run("EW", RunConfig(), {}, {}, History(weights={"seg": [0.9]}))]
+        >>> [axis.get_title("left") for axis in weight_curves(runs).axes]
         ['seg: weight']
     """
-    tasks = dict.fromkeys(task for run in runs for task in run.history["weights"])
-    return _figure(runs, {f"{task}: weight": _weights(task) for task in tasks}, log=True)
+    return _figure(runs, _panels(runs, lambda history: history.weights, "weight"), log=True)
 
 
 def validation_curves(runs: Sequence[Run]) -> Figure:
     """Return the first metric of every task on the validation split, an arrow towards better numbers in its title.
 
     Example:
-        >>> history = History(epoch=[1], losses={}, weights={}, merit=[], validation={"seg": {"miou": [0.5]}})
-        >>> runs = [Run("EW", 0, {}, {"seg": {"miou": True}}, history)]
+        >>> from torchsims.training.config import RunConfig
+        >>> history = History(validation={"seg": {"miou": [0.5]}})
+        >>> runs = [Run("EW", RunConfig(), {}, {"seg": {"miou": True}}, history)]
         >>> [axis.get_title("left") for axis in validation_curves(runs).axes]
         ['seg: validation miou ↑']
     """
-    first: dict[str, str] = {}
-    for run in runs:
-        for task, metrics in run.history["validation"].items():
-            first |= {} if task in first or not metrics else {task: next(iter(metrics))}
-    higher = {task: [run.better[task][m] for run in runs if m in run.better.get(task, {})] for task, m in first.items()}
-    arrows = {task: (" ↑" if known[0] else " ↓") if known else "" for task, known in higher.items()}
-    picks = {f"{task}: validation {metric}{arrows[task]}": _metric(task, metric) for task, metric in first.items()}
-    return _figure(runs, picks, log=False)
+    panels = []
+    for task in dict.fromkeys(task for run in runs for task in run.history.validation):
+        metric = next(name for run in runs for name in run.history.validation.get(task, ()))
+        known = [run.higher_is_better[task][metric] for run in runs if metric in run.higher_is_better.get(task, {})]
+        arrow = (" ↑" if known[0] else " ↓") if known else ""
+        curves = [run.history.validation.get(task, {}).get(metric, []) for run in runs]
+        panels.append((f"{figure_text(task)}: validation {metric}{arrow}", curves))
+    return _figure(runs, panels, log=False)
 
 
-def _losses(task: str) -> Pick:
-    return lambda history: history["losses"].get(task, [])
+def _panels(runs: Sequence[Run], pick: Callable[[History], Mapping[str, list[float]]], name: str) -> Panels:
+    tasks = dict.fromkeys(task for run in runs for task in pick(run.history))
+    return [(f"{figure_text(task)}: {name}", [pick(run.history).get(task, []) for run in runs]) for task in tasks]
 
 
-def _weights(task: str) -> Pick:
-    return lambda history: history["weights"].get(task, [])
-
-
-def _metric(task: str, metric: str) -> Pick:
-    return lambda history: history["validation"].get(task, {}).get(metric, [])
-
-
-def _figure(runs: Sequence[Run], picks: dict[str, Pick], *, log: bool) -> Figure:
-    groups = by_label(runs)
-    look = looks(list(groups))
-    count = max(len(picks), 1)
-    legend_lines = 2 + len(groups) / legend_columns(list(groups))
+def _figure(runs: Sequence[Run], panels: Panels, *, log: bool) -> Figure:
+    labels = list(dict.fromkeys(run.label for run in runs))
+    styles = line_styles(labels)
+    count = max(len(panels), 1)
+    legend_lines = 2 + len(labels) / legend_columns(list(map(figure_text, labels)))
     figure = Figure(figsize=(WIDTH, HEIGHT * count + LEGEND_LINE * legend_lines), layout="constrained")
     axes = figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0]
-    for axis, (title, pick) in zip(axes, picks.items(), strict=False):
-        for label, group in groups.items():
-            lines = [_line(run.history, pick) for run in group]
-            _draw(axis, lines, look[label], log=log, band=len(groups) <= MANY)
-            last = max((epoch for line in lines for epoch in line), default=0)
-            for run, line in zip(group, lines, strict=True):
-                _cross(axis, line, last + diverged(run), look[label].colour)
+    for axis, (title, curves) in zip(axes, panels, strict=False):
+        for label in labels:
+            group = [(has_diverged(r), c) for r, c in zip(runs, curves, strict=True) if r.label == label]
+            _draw_label(axis, group, styles[label], log=log, band=len(labels) <= MANY)
         axis.set_title(title, loc="left", fontsize="medium")
         axis.grid(alpha=0.25)
         if log and axis.has_data():
-            _logarithmic(axis)
+            _set_log_scale(axis)
     axes[-1].set_xlabel("epoch")
     axes[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
-    handles = [Line2D([], [], color=look[k].colour, linestyle=look[k].dashes, label=k) for k in groups]
+    handles = [Line2D([], [], color=styles[label].colour, linestyle=styles[label].dashes) for label in labels]
     if any(line.get_marker() == CROSS for axis in axes for line in axis.lines):
-        handles.append(
-            Line2D([], [], color="0.4", marker=CROSS, markersize=8, linestyle="none", label="a run broke off")
-        )
-    legend(figure, handles)
+        handles.append(Line2D([], [], color="0.4", marker=CROSS, markersize=8, linestyle="none"))
+        labels.append("a run diverged")
+    add_legend(figure, handles, labels)
     return figure
 
 
-def _logarithmic(axis: Axes) -> None:
-    """Take logarithms, with plain numbers at the ticks."""
+def _set_log_scale(axis: Axes) -> None:
+    """Make the vertical axis logarithmic, with decimal numbers at the ticks."""
     axis.set_yscale("log")
     low, high = axis.get_ylim()
     axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < WIDE * low else (1,)))
@@ -117,28 +108,25 @@ def _logarithmic(axis: Axes) -> None:
     axis.yaxis.set_minor_formatter(NullFormatter())
 
 
-def _line(history: History, pick: Pick) -> dict[int, float]:
-    """Return the value of every epoch of a run."""
-    return {epoch: number(value) for epoch, value in zip(history["epoch"], pick(history), strict=False)}
-
-
-def _draw(axis: Axes, lines: Sequence[dict[int, float]], look: Look, *, log: bool, band: bool) -> None:
-    epochs = sorted({epoch for line in lines for epoch in line})
-    values = np.array([[line.get(epoch, np.nan) for epoch in epochs] for line in lines])  # seed x epoch
+def _draw_label(
+    axis: Axes, group: Sequence[tuple[bool, Sequence[float]]], style: LineStyle, *, log: bool, band: bool
+) -> None:
+    """Draw the runs of one label: whether a run diverged, and its curve."""
+    epochs = max(len(curve) for _, curve in group)
+    values = np.full((len(group), epochs), np.nan)  # seed x epoch
+    for row, (_, curve) in zip(values, group, strict=True):
+        row[: len(curve)] = curve
     values[~np.isfinite(values) | ((values <= 0) & log)] = np.nan
     known = np.isfinite(values).any(axis=0)
     if not known.any():
         return
-    x, y = np.array(epochs)[known], values[:, known]
-    alone = "o" if len(x) == 1 else None
-    axis.plot(x, np.nanmean(y, axis=0), color=look.colour, linestyle=look.dashes, linewidth=1.6, marker=alone)
-    if band and len(lines) > 1:
+    x, y = 1 + np.flatnonzero(known), values[:, known]
+    marker = "o" if len(x) == 1 else None
+    axis.plot(x, np.nanmean(y, axis=0), color=style.colour, linestyle=style.dashes, linewidth=1.6, marker=marker)
+    if band and len(group) > 1:
         low, high = np.nanmin(y, axis=0), np.nanmax(y, axis=0)
-        axis.fill_between(x, low, high, color=look.colour, alpha=0.12, linewidth=0)
-
-
-def _cross(axis: Axes, line: dict[int, float], last: int, colour: str) -> None:
-    """Mark the last number of a run that has none at epoch ``last``."""
-    end = max((epoch for epoch, value in line.items() if np.isfinite(value)), default=last)
-    if end < last:
-        axis.plot(end, line[end], CROSS, color=colour, markeredgecolor="white", markersize=9, zorder=4)
+        axis.fill_between(x, low, high, color=style.colour, alpha=0.12, linewidth=0)
+    for row, (diverged, _) in zip(values, group, strict=True):  # a cross at the last number of a run that has no more
+        end = max(np.flatnonzero(np.isfinite(row)), default=epochs - 1)
+        if end < epochs - 1 + diverged and np.isfinite(row[end]):
+            axis.plot(end + 1, row[end], CROSS, color=style.colour, markeredgecolor="white", markersize=9, zorder=4)

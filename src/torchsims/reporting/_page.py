@@ -1,117 +1,90 @@
-"""One HTML page without any file beside it."""
+"""A report as one HTML page that loads nothing: the template ``page.html.jinja`` with the style sheet ``page.css``."""
 
 import base64
-import re
 import struct
 from collections.abc import Mapping, Sequence
-from html import escape
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, NamedTuple
 
-from torchsims.reporting._columns import Column, Row, arrange
-from torchsims.reporting._style import STYLE
+from torchsims.reporting._tables import Column, Row, arrange_columns
 
-__all__ = ["page"]
+if TYPE_CHECKING:
+    from jinja2 import Template
 
-LONG = 15  # a longer table stands behind the figures
-HEAD = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
-"""
+    from torchsims.reporting._report import Report
+
+__all__ = ["render_page"]
+
+LONG = 15  # rows; a longer table of results stands behind the figures
 
 
-def page(
-    title: str,
-    *,
-    command: str,
-    notes: Sequence[str],
-    images: Mapping[str, bytes],
-    tables: Mapping[str, Sequence[Row]],
-    facts: Mapping[str, Mapping[str, object]],
-    captions: Mapping[str, str] | None = None,
-    columns: Sequence[Column] = (),
-) -> str:
-    """Return the page: the first table, the figures, the other tables, then what is needed to do it again.
+class Picture(NamedTuple):
+    """A PNG file on the page."""
+
+    caption: str
+    width: int
+    height: int
+    source: str
+
+
+class PageTable(NamedTuple):
+    """A table on the page; a cell is its text and whether it is the best of its column."""
+
+    header: list[str]
+    rows: list[tuple[tuple[str, bool], ...]]
+
+
+def render_page(report: "Report", images: Mapping[str, bytes], versions: Mapping[str, str]) -> str:
+    """Return the page: the results, the figures, the other tables, then what is needed to repeat the command.
 
     Args:
-        title: what was done, in a few words.
-        command: the command that does it again.
-        notes: sentences for the top of the page.
-        images: PNG files by name.
-        tables: rows by name; a long first table stands behind the figures.
-        facts: settings and versions, folded up at the end.
-        captions: a sentence for some of the images.
-        columns: how to show some columns, of all tables.
+        report: what to show.
+        images: the figures of the report as PNG files, by name.
+        versions: versions of the packages.
 
     Example:
-        >>> text = page("Runs", command="torchsims", notes=["A < B."], images={}, tables={}, facts={})
-        >>> "<p>A &lt; B.</p>" in text
+        >>> from torchsims.reporting import Report
+        >>> "<p>A &lt; B.</p>" in render_page(Report("Runs", "torchsims", {}, [], notes=["A < B."]), {}, {})
         True
     """
-    captions = captions or {}
-    shown = {name: _table(name, rows, columns) for name, rows in tables.items() if rows}
-    pictures = "".join(_figure(name, data, captions.get(name)) for name, data in images.items())
-    first = [name for name, rows in list(tables.items())[:1] if name in shown and len(rows) <= LONG]
-    sections = {name: shown[name] for name in first}
-    sections |= {"Figures": pictures} if pictures else {}
-    sections |= {name: text for name, text in shown.items() if name not in first}
-    sections["To do it again"] = f'<pre tabindex="0">{escape(command)}</pre>' + "".join(map(_fold, facts.items()))
-    body = [f"<header><h1>{escape(title)}</h1>", *(f"<p>{escape(note)}</p>" for note in notes), "</header>"]
-    body += [_contents(sections), "<main>", *(_section(name, text) for name, text in sections.items()), "</main>"]
-    return (
-        f"{HEAD}<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
-        + "\n".join(body)
-        + "\n</body>\n</html>\n"
-    )
+    tables = {"Results": report.rows, **report.details}
+    sections: dict[str, PageTable | list[Picture]] = {
+        name: _table(rows, report.columns) for name, rows in tables.items() if rows
+    }
+    if images:
+        captions = {name: report.captions.get(name) or name.replace("_", " ").capitalize() for name in images}
+        pictures = [_picture(captions[name], data) for name, data in images.items()]
+        first = {"Results": sections.pop("Results")} if 0 < len(report.rows) <= LONG else {}
+        sections = {**first, "Figures": pictures, **sections}
+    facts = {
+        name: _table([{"name": key, "value": value} for key, value in values.items()])
+        for name, values in (("Settings", report.settings), ("Versions", versions))
+    }
+    return _template().render(report=report, sections=sections, facts=facts, style=_read("page.css"))
 
 
-def _anchor(name: str) -> str:
-    return re.sub(r"\W+", "-", name).strip("-").lower() or "section"
+@cache
+def _template() -> "Template":
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string(_read("page.html.jinja"))
 
 
-def _contents(sections: Mapping[str, str]) -> str:
-    links = "".join(f'<a href="#{_anchor(name)}">{escape(name)}</a> ' for name in sections)
-    return f'<nav aria-label="Contents">{links}</nav>'
+def _read(name: str) -> str:
+    return files("torchsims.reporting").joinpath(name).read_text(encoding="utf-8")
 
 
-def _section(name: str, text: str) -> str:
-    return f'<section id="{_anchor(name)}">\n<h2>{escape(name)}</h2>\n{text}\n</section>'
-
-
-def _fold(fact: tuple[str, Mapping[str, object]]) -> str:
-    name, values = fact
-    rows = [{"name": key, "value": value} for key, value in values.items()]
-    return f"<details><summary>{escape(name)}</summary>{_table(name, rows, ())}</details>"
-
-
-def _figure(name: str, data: bytes, caption: str | None) -> str:
+def _picture(caption: str, data: bytes) -> Picture:
     width, height = struct.unpack(">II", data[16:24])  # where a PNG file has its size
-    label = escape(caption or name.replace("_", " ").capitalize())
-    source = base64.b64encode(data).decode()
-    image = f'<img alt="{label}" width="{width}" height="{height}" src="data:image/png;base64,{source}">'
-    return f"<figure>{image}<figcaption>{label}</figcaption></figure>"
+    return Picture(caption, width, height, base64.b64encode(data).decode())
 
 
-def _table(name: str, rows: Sequence[Row], columns: Sequence[Column]) -> str:
-    """Return a table that scrolls by itself where the screen is too narrow for it."""
-    shown = arrange(rows, columns)
-    head = "".join(
-        f'<th scope="col">{escape(column.header).replace(" ↑", "&nbsp;↑").replace(" ↓", "&nbsp;↓")}</th>'
-        for column in shown
-    )
-    cells = [_cells(column, rows) for column in shown]
-    body = "".join(
-        f'<tr><th scope="row">{first}</th>{"".join(f"<td>{text}</td>" for text in rest)}</tr>\n'
-        for first, *rest in zip(*cells, strict=True)
-    )
-    return (
-        f'<div class="wide" role="region" aria-label="{escape(name)}" tabindex="0"><table>\n'
-        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>"
-    )
-
-
-def _cells(column: Column, rows: Sequence[Row]) -> list[str]:
-    best = column.best(rows)
-    texts = [escape(text) for text in column.cells(rows)]
-    return [f"<b>{text}</b>" if i in best else text for i, text in enumerate(texts)]
+def _table(rows: Sequence[Row], known: Sequence[Column] = ()) -> PageTable:
+    columns = arrange_columns(rows, known)
+    cells = []
+    for column in columns:
+        best = column.best(rows)
+        cells.append([(text, i in best) for i, text in enumerate(column.cells(rows))])
+    return PageTable([column.header for column in columns], list(zip(*cells, strict=True)))

@@ -1,8 +1,7 @@
-"""What models see: images, labels and predictions as pictures."""
+"""Images, labels and predictions as pictures."""
 
 import io
 from collections.abc import Callable, Mapping, Sequence
-from textwrap import fill
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -12,38 +11,45 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import imsave
 
-from torchsims.reporting._colours import CLASSES, UNKNOWN
-from torchsims.reporting._runs import Run, by_label
+from torchsims.reporting._style import CLASS_COLOURS, UNKNOWN, figure_text
+from torchsims.training.run import Run, Samples
 
-__all__ = ["colour_map", "picture_row", "png", "predictions"]
+__all__ = ["Array", "Kind", "colour_map", "picture_row", "png", "predictions"]
 
 Array: TypeAlias = npt.NDArray[Any]
 Kind: TypeAlias = Literal["classes", "distances", "directions", "outlines"]
-Painter: TypeAlias = Callable[[Array, Sequence[Array | None]], list[Array | None]]
 CELL = 1.15  # inches of the width of a picture
 UPRIGHT = np.array([1.0, -1.0, -1.0]).reshape(3, 1, 1)  # y up and z to the camera, as pictures of normals have it
-LETTERS = 13  # of a label in a line
+LETTERS = 13  # in a line of a label
 
 
 def predictions(runs: Sequence[Run], sample: int = 0) -> Figure:
-    """Return the image and its labels, and under them what the first run of every label predicts.
+    """Return an image and its labels, and under them what the first run of every label predicts.
 
     Tasks are drawn by what their labels are: classes in colours, distances from dark (near) to bright (far), directions
-    as red, green and blue, outlines in grey. Pixels that nobody knows are grey in the labels.
+    as red, green and blue, outlines in grey. Pixels without a label are grey in the labels.
+
+    Samples are arrays of some test images: ``"image"`` is `n x 3 x height x width` in [0, 1]; ``"truth/TASK"`` and
+    ``"prediction/TASK"`` hold classes `n x height x width`, negative where unknown; distances `n x 1 x height x width`,
+    0 where unknown; directions `n x 3 x height x width`, zero where unknown; or outlines `n x 1 x height x width`, 0 or
+    1, whose prediction is the probability.
 
     Args:
         runs: the runs; those without samples are left out.
-        sample: the number of the image.
+        sample: index of the image.
 
     Example:
+        >>> from torchsims.training.config import RunConfig
+        >>> from torchsims.training.run import History
         >>> truth, found = np.zeros((1, 4, 4), dtype=int), np.ones((1, 4, 4), dtype=int)
         >>> samples = {"image": np.zeros((1, 3, 4, 4)), "truth/seg": truth, "prediction/seg": found}
-        >>> history = {"epoch": [], "losses": {}, "weights": {}, "merit": [], "validation": {}}
-        >>> len(predictions([Run("EW", 0, {}, {}, history, samples)]).axes)
+        >>> len(predictions([Run("EW", RunConfig(), {}, {}, History(), samples=samples)]).axes)
         4
     """
-    found = {k: run.samples for k, (run, *_) in by_label([r for r in runs if r.samples is not None]).items()}
-    shown = {label: samples for label, samples in found.items() if samples is not None}
+    shown: dict[str, Samples] = {}
+    for run in runs:
+        if run.samples is not None:
+            shown.setdefault(run.label, run.samples)
     if not shown:
         raise ValueError("Parameter `runs` should hold a run with samples. Found none.")
     first = next(iter(shown.values()))
@@ -53,16 +59,17 @@ def predictions(runs: Sequence[Run], sample: int = 0) -> Figure:
     size = (CELL * (len(tasks) + 1), height * (len(shown) + 1) + 0.25)
     figure = Figure(figsize=size, layout="constrained")
     axes = figure.subplots(len(shown) + 1, len(tasks) + 1, squeeze=False)
-    _picture(axes[0, 0], image.transpose(1, 2, 0), "image")
+    _draw_picture(axes[0, 0], image.transpose(1, 2, 0), "image")
     for axis, label in zip(axes[1:, 0], shown, strict=True):
-        axis.text(1.0, 0.5, fill(label, LETTERS), ha="right", va="center", fontsize=9, transform=axis.transAxes)
+        text = figure_text(label, LETTERS)
+        axis.text(1.0, 0.5, text, ha="right", va="center", fontsize=9, transform=axis.transAxes)
         axis.set_axis_off()
     for task, column in zip(tasks, axes.T[1:], strict=True):
         truth = first[f"truth/{task}"][sample]
         rows = [samples.get(f"prediction/{task}") for samples in shown.values()]
         pictures = colour_map(truth, [None if row is None else row[sample] for row in rows])
         for axis, picture in zip(column, pictures, strict=True):
-            _picture(axis, picture, task if axis is column[0] else "")
+            _draw_picture(axis, picture, task if axis is column[0] else "")
     return figure
 
 
@@ -70,9 +77,9 @@ def colour_map(truth: Array, found: Sequence[Array | None] = (), *, kind: Kind |
     """Return the label and the predictions of one task as pictures, `height x width x 3` in [0, 1].
 
     Args:
-        truth: the label, in the conventions of :class:`Run` without the leading dimension.
-        found: predictions, in the same conventions, drawn with the limits of the label.
-        kind: what it is; by default the label says it itself. A prediction without a label stands in its place.
+        truth: the label, as in :func:`predictions` without the leading dimension.
+        found: predictions, in the same form, drawn with the limits of the label.
+        kind: what the label is; read from its values by default. A prediction without a label stands in its place.
 
     Example:
         >>> truth = np.array([[[0.0, 2.0, 4.0]]])  # the first distance is unknown
@@ -81,13 +88,15 @@ def colour_map(truth: Array, found: Sequence[Array | None] = (), *, kind: Kind |
         >>> [picture[0, 0].tolist() for picture in colour_map(np.array([[[0.25]]]), kind="outlines")]
         [[0.75, 0.75, 0.75]]
     """
-    painters: dict[Kind, Painter] = {
-        "classes": _classes,
-        "directions": _directions,
-        "outlines": _outlines,
-        "distances": _distances,
+    kind = _kind(truth) if kind is None else kind
+    if kind == "distances":
+        return _distances(truth, found)
+    painters: dict[Kind, Callable[[Array], Array]] = {
+        "classes": _paint_classes,
+        "directions": _paint_directions,
+        "outlines": _paint_outlines,
     }
-    return painters[_kind(truth) if kind is None else kind](truth, found)
+    return [None if values is None else painters[kind](values) for values in (truth, *found)]
 
 
 def picture_row(pictures: Mapping[str, Array]) -> Figure:
@@ -105,12 +114,12 @@ def picture_row(pictures: Mapping[str, Array]) -> Figure:
     figure = Figure(figsize=size, layout="constrained")
     axes = figure.subplots(1, len(pictures), squeeze=False)
     for axis, (name, picture) in zip(axes[0], pictures.items(), strict=True):
-        _picture(axis, picture, name)
+        _draw_picture(axis, picture, name)
     return figure
 
 
 def png(picture: Array) -> bytes:
-    """Return a picture, `height x width x 3` in [0, 1], as a file: a pixel a pixel.
+    """Return a picture, `height x width x 3` in [0, 1], as a PNG file of the same size.
 
     Example:
         >>> png(np.zeros((2, 3, 3)))[1:4]
@@ -129,53 +138,42 @@ def _kind(truth: Array) -> Kind:
     return "outlines" if np.isin(truth, (0, 1)).all() else "distances"
 
 
-def _classes(truth: Array, found: Sequence[Array | None]) -> list[Array | None]:
-    return [
-        None if a is None else np.where(a[..., None] < 0, UNKNOWN, CLASSES[a % len(CLASSES)]) for a in (truth, *found)
-    ]
+def _paint_classes(classes: Array) -> Array:
+    return np.where(classes[..., None] < 0, UNKNOWN, CLASS_COLOURS[classes % len(CLASS_COLOURS)])
 
 
-def _directions(truth: Array, found: Sequence[Array | None]) -> list[Array | None]:
-    def paint(vectors: Array | None) -> Array | None:
-        if vectors is None:
-            return None
-        length = np.linalg.norm(vectors, axis=0)
-        known = np.isfinite(length) & (length > 0)
-        unit = UPRIGHT * vectors / np.where(known, length, 1.0)
-        return np.where(known, 0.5 + unit / 2, UNKNOWN).transpose(1, 2, 0)
-
-    return [paint(vectors) for vectors in (truth, *found)]
+def _paint_directions(vectors: Array) -> Array:
+    length = np.linalg.norm(vectors, axis=0)
+    known = np.isfinite(length) & (length > 0)
+    unit = UPRIGHT * vectors / np.where(known, length, 1.0)
+    return np.where(known, 0.5 + unit / 2, UNKNOWN).transpose(1, 2, 0)
 
 
-def _outlines(truth: Array, found: Sequence[Array | None]) -> list[Array | None]:
-    def paint(share: Array | None) -> Array | None:
-        if share is None:
-            return None
-        grey = np.where(np.isfinite(share[0]), 1.0 - np.clip(share[0], 0.0, 1.0), UNKNOWN)
-        return np.repeat(grey[..., None], 3, axis=2)
-
-    return [paint(share) for share in (truth, *found)]
+def _paint_outlines(share: Array) -> Array:
+    grey = np.where(np.isfinite(share[0]), 1.0 - np.clip(share[0], 0.0, 1.0), UNKNOWN)
+    return np.repeat(grey[..., None], 3, axis=2)
 
 
 def _distances(truth: Array, found: Sequence[Array | None]) -> list[Array | None]:
     known = truth[0] > 0
     low, high = (truth[0].min(where=known, initial=np.inf), truth[0].max(where=known, initial=-np.inf))
 
-    def paint(distance: Array | None, shown: Array) -> Array | None:
-        if distance is None:
-            return None
+    def paint(distance: Array, shown: Array) -> Array:
         share = np.clip((distance[0] - low) / (high - low), 0.0, 1.0) if high > low else np.zeros_like(distance[0])
         colours = colormaps["viridis"](np.where(shown, share, 0.0))[..., :3]
         return np.where(shown[..., None], colours, UNKNOWN)
 
-    return [paint(truth, known), *(paint(a, np.isfinite(a[0])) if a is not None else None for a in found)]
+    return [
+        paint(truth, known),
+        *(None if values is None else paint(values, np.isfinite(values[0])) for values in found),
+    ]
 
 
-def _picture(axis: Axes, picture: Array | None, title: str) -> None:
+def _draw_picture(axis: Axes, picture: Array | None, title: str) -> None:
     if picture is None:
         axis.set_axis_off()
     else:
         axis.imshow(np.clip(picture, 0.0, 1.0), interpolation="nearest")
-    axis.set_title(title, fontsize=10)
+    axis.set_title(figure_text(title), fontsize=10)
     axis.set_xticks([])
     axis.set_yticks([])

@@ -1,4 +1,4 @@
-"""The folder that a command leaves behind."""
+"""The result of a command, and the folder that it is written to."""
 
 import json
 import math
@@ -6,23 +6,68 @@ import os
 import platform
 import shutil
 import tempfile
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchsims.reporting._columns import Column, Row
-from torchsims.reporting._page import page
-from torchsims.reporting._tables import markdown
+from torchsims.reporting._page import render_page
+from torchsims.reporting._tables import Column, Row, file_name, markdown
+from torchsims.training.run import Run
 
-if TYPE_CHECKING:  # plots are only imported by those who draw them
+if TYPE_CHECKING:  # matplotlib is only imported by those who draw
     from matplotlib.figure import Figure
 
-__all__ = ["Report", "check_out", "write"]
+__all__ = ["Failure", "Report", "Starved", "check_output_dir", "write_report"]
 
 RESULTS = "results.json"
+
+
+@dataclass(frozen=True)
+class Starved:
+    """Tasks that one run gave almost no weight although they could be learned.
+
+    Attributes:
+        label: label of the run.
+        seed: seed of the run.
+        tasks: the tasks.
+
+    Example:
+        >>> print(Starved("SIMS", 0, ("cvr",)))
+        SIMS, seed 0, gave almost no weight to cvr.
+    """
+
+    label: str
+    seed: int
+    tasks: Sequence[str]
+
+    def __str__(self) -> str:
+        return f"{self.label}, seed {self.seed}, gave almost no weight to {', '.join(self.tasks)}."
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run that failed.
+
+    Attributes:
+        label: label of the run.
+        seed: seed of the run.
+        sentence: why it failed.
+
+    Example:
+        >>> print(Failure("EW", 1, "The loss of task `seg` is NaN."))
+        EW, seed 1: The loss of task `seg` is NaN.
+    """
+
+    label: str
+    seed: int
+    sentence: str
+
+    def __str__(self) -> str:
+        return f"{self.label}, seed {self.seed}: {self.sentence}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,15 +76,18 @@ class Report:
 
     Attributes:
         title: what was done, in a few words.
-        command: the command that does it again.
-        settings: everything that was chosen, as JSON can hold it.
-        rows: the table of results.
+        command: the command that repeats it.
+        settings: all settings, as JSON can hold them.
+        rows: table of results.
         details: further tables, by name.
-        figures: by name; saved as ``name.png``.
+        figures: figures by name; saved as PNG files.
         notes: sentences for the top of the page.
         captions: a sentence under some of the figures, by name.
         columns: how to show some columns of the tables.
-        history: what else to keep in ``results.json``, as JSON can hold it; the page does not show it.
+        starved: runs that starved tasks.
+        failures: runs that failed.
+        run: the run, if it is the report of one; only in ``results.json``.
+        downloads: names of files beside the page that it links to.
 
     Example:
         >>> Report("Runs", "torchsims compare", {"seeds": 1}, [{"method": "EW"}]).notes
@@ -55,14 +103,17 @@ class Report:
     notes: Sequence[str] = ()
     captions: Mapping[str, str] = field(default_factory=dict)
     columns: Sequence[Column] = ()
-    history: object = None
+    starved: Sequence[Starved] = ()
+    failures: Sequence[Failure] = ()
+    run: Run | None = None
+    downloads: Sequence[str] = ()
 
 
-def check_out(out: Path) -> None:
-    """Refuse a place that holds anything already.
+def check_output_dir(out: Path) -> None:
+    """Raise an error if a folder holds anything already.
 
     Example:
-        >>> check_out(Path("/etc"))
+        >>> check_output_dir(Path("/etc"))
         Traceback (most recent call last):
         ValueError: Parameter `out` should be a new or empty folder. Found `out = /etc`.
     """
@@ -70,40 +121,40 @@ def check_out(out: Path) -> None:
         raise ValueError(f"Parameter `out` should be a new or empty folder. Found `out = {out}`.")
 
 
-def write(report: Report, out: Path, seconds: float, *, into: bool = False) -> None:
-    """Write ``results.json``, ``table.md``, the figures and ``report.html`` to ``out``: whole files only.
+def write_report(report: Report, out: Path, seconds: float, *, into: bool = False) -> None:
+    """Write ``results.json``, ``table.md``, the figures and ``report.html`` to ``out``: complete files or none.
 
     Args:
         report: the result.
         out: a new or empty folder, in which all files appear at once.
         seconds: how long it took; only in ``results.json``, so that everything else is the same every time.
-        into: ``out`` is a folder that holds other files; they stay as they are. Files appear when all of them are
-            written, ``results.json`` last: it marks the folder as finished.
+        into: whether ``out`` is a folder that holds other files; they stay as they are. Files appear when all of them
+            are written, ``results.json`` last: it marks the folder as finished.
 
     Example:
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     write(Report("Runs", "torchsims", {}, [{"method": "EW"}]), Path(folder) / "out", 1.0)
+        ...     write_report(Report("Runs", "torchsims", {}, [{"method": "EW"}]), Path(folder) / "out", 1.0)
         ...     sorted(path.name for path in (Path(folder) / "out").iterdir())
         ['report.html', 'results.json', 'table.md']
     """
     if into:
         if not out.is_dir():
             raise ValueError(f"Parameter `out` should be a folder that exists. Found `out = {out}`.")
-        with _temporary(out) as folder:
-            _fill(folder, report, seconds)
+        with _temporary_folder(out) as folder:
+            _write_files(folder, report, seconds)
             for name in sorted(os.listdir(folder), key=lambda name: (name == RESULTS, name)):
                 os.replace(folder / name, out / name)
         return
-    check_out(out)
+    check_output_dir(out)
     out.parent.mkdir(parents=True, exist_ok=True)
-    with _temporary(out.parent, out.name) as folder:
-        _fill(folder, report, seconds)
+    with _temporary_folder(out.parent, out.name) as folder:
+        _write_files(folder, report, seconds)
         folder.chmod(0o755)  # mkdtemp makes it private
         os.replace(folder, out)
 
 
 @contextmanager
-def _temporary(parent: Path, name: str = "report") -> Iterator[Path]:
+def _temporary_folder(parent: Path, name: str = "report") -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=parent))
     try:
         yield folder
@@ -111,46 +162,46 @@ def _temporary(parent: Path, name: str = "report") -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _fill(folder: Path, report: Report, seconds: float) -> None:
+def _write_files(folder: Path, report: Report, seconds: float) -> None:
     versions = {name: version(name) for name in ("torchsims", "torch", "numpy")} | {"python": platform.python_version()}
-    results = {
+    images = {name: folder / f"{file_name(name)}.png" for name in report.figures}
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # names may have letters that the font does not have
+        for name, figure in report.figures.items():
+            figure.savefig(images[name], dpi=130, metadata={"Software": None})
+    tables = {"": report.rows, **report.details}
+    text = [(f"**{name}**\n\n" if name else "") + markdown(rows, report.columns) for name, rows in tables.items()]
+    page = render_page(report, {name: path.read_bytes() for name, path in images.items()}, versions)
+    (folder / "report.html").write_text(page, encoding="utf-8", errors="backslashreplace")
+    (folder / "table.md").write_text("\n\n".join(text) + "\n", encoding="utf-8")
+    results = json.dumps(_json_value(_results(report, versions, seconds)), indent=1, allow_nan=False)
+    (folder / RESULTS).write_text(results + "\n", encoding="utf-8")
+    for path in folder.iterdir():  # some file systems only say here that the disk is full
+        with path.open("rb+") as file:
+            os.fsync(file.fileno())
+
+
+def _results(report: Report, versions: Mapping[str, str], seconds: float) -> dict[str, object]:
+    return {
         "command": report.command,
         "settings": report.settings,
         "versions": versions,
         "seconds": round(seconds, 3),
         "rows": report.rows,
         "notes": report.notes,
+        "starved": [asdict(entry) for entry in report.starved],
+        "failures": [asdict(entry) for entry in report.failures],
         **({"details": report.details} if report.details else {}),
-        **({} if report.history is None else {"history": report.history}),
+        **({} if report.run is None else {"run": report.run.to_dict()}),
     }
-    tables = {"": report.rows, **report.details}
-    text = [(f"**{name}**\n\n" if name else "") + markdown(rows, report.columns) for name, rows in tables.items()]
-    for name, figure in report.figures.items():
-        figure.savefig(folder / f"{name}.png", dpi=130, metadata={"Software": None})
-    html = page(
-        report.title,
-        command=report.command,
-        notes=report.notes,
-        images={name: (folder / f"{name}.png").read_bytes() for name in report.figures},
-        tables={"Results": report.rows, **report.details},
-        facts={"Settings": report.settings, "Versions": versions},
-        captions=report.captions,
-        columns=report.columns,
-    )
-    (folder / "report.html").write_text(html, encoding="utf-8")
-    (folder / "table.md").write_text("\n\n".join(text) + "\n", encoding="utf-8")
-    (folder / RESULTS).write_text(json.dumps(_plain(results), indent=1, allow_nan=False) + "\n", encoding="utf-8")
-    for path in folder.iterdir():  # some file systems only say here that the disk is full
-        with path.open("rb+") as file:
-            os.fsync(file.fileno())
 
 
-def _plain(value: object) -> object:
-    """Return a value as JSON has it: tuples as lists, and null for numbers that are none."""
+def _json_value(value: object) -> object:
+    """Return a value as JSON can hold it: lists for tuples, and null for NaN and infinity."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(entry) for key, entry in value.items()}
+        return {str(key): _json_value(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
+        return [_json_value(entry) for entry in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

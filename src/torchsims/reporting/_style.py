@@ -1,55 +1,95 @@
-"""The looks of the page: light and dark, narrow and wide, screen and paper."""
+"""Colours that most people can tell apart, texts that matplotlib does not interpret, and the legend under a figure."""
 
-__all__ = ["STYLE"]
+from collections.abc import Sequence
+from textwrap import fill
+from typing import Literal, NamedTuple, TypeAlias
 
-STYLE = """
-:root { color-scheme: light dark; --ink: #1c1e21; --soft: #59606c; --paper: #fff; --line: #d8dce2; --tint: #f4f6f8;
-        --link: #0b5cad; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e6e8eb; --soft: #a3abb7; --paper: #16181c; --line: #353a42; --tint: #1f2329; --link: #7db7f5; }
-}
-* { box-sizing: border-box; }
-html { -webkit-text-size-adjust: 100%; }
-body { margin: 0 auto; max-width: 70rem; padding: 1rem; background: var(--paper); color: var(--ink);
-       font: 16px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
-h1 { font-size: 1.6rem; line-height: 1.25; margin: .5rem 0 1rem; }
-h2 { font-size: 1.2rem; margin: 2.2rem 0 .6rem; }
-header p { margin: .4rem 0; max-width: 46rem; }
-nav { margin: 1rem 0; padding: .5rem 0; border-block: 1px solid var(--line); }
-nav a { display: inline-block; margin-right: 1rem; padding: .15rem 0; color: var(--link); text-decoration: none; }
-nav a:hover { text-decoration: underline; }
-pre { background: var(--tint); padding: .6rem .8rem; border-radius: .4rem; overflow-x: auto; overflow-wrap: normal;
-      font-size: .9rem; }
-figure { margin: 1rem 0 2rem; }
-figcaption { color: var(--soft); font-size: .9rem; max-width: 46rem; margin-top: .4rem; }
-img { display: block; max-width: 100%; height: auto; padding: .4rem; background: #fff; border-radius: .4rem; }
-.wide { overflow-x: auto; max-width: 100%; }
-table { border-collapse: separate; border-spacing: 0; font-variant-numeric: tabular-nums; font-size: .9rem;
-        overflow-wrap: normal; }
-th, td { padding: .3rem .55rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
-thead th { color: var(--soft); font-weight: 600; vertical-align: bottom; white-space: normal; }
-tbody th { font-weight: 400; }
-th:first-child { position: sticky; left: 0; background: var(--paper); text-align: left; padding-left: 0;
-                 white-space: normal; min-width: 6rem; max-width: 14rem; }
-b { font-weight: 700; }
-details { margin: .6rem 0; }
-summary { cursor: pointer; color: var(--soft); padding: .2rem 0; }
-details td { text-align: left; white-space: normal; overflow-wrap: anywhere; }
-@media (max-width: 40rem) {
-  h1 { font-size: 1.35rem; }
-  th, td { padding: .3rem .5rem; }
-  th:first-child { max-width: 8.5rem; }
-}
-@media print {
-  :root { color-scheme: light; --ink: #000; --soft: #444; --paper: #fff; --line: #bbb; --tint: #f4f4f4; }
-  body { max-width: none; padding: 0; font-size: 11pt; }
-  nav { display: none; }
-  .wide { overflow: visible; }
-  table { font-size: 8pt; }
-  th, td { padding: .15rem .35rem; }
-  th:first-child { position: static; }
-  figure, tr, pre { break-inside: avoid; }
-  h2 { break-after: avoid; }
-  details::details-content { content-visibility: visible; height: auto; }
-}
-"""
+import numpy as np
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from torchsims.reporting._tables import one_line
+
+__all__ = [
+    "CLASS_COLOURS",
+    "COLOURS",
+    "MANY",
+    "UNKNOWN",
+    "WIDTH",
+    "LineStyle",
+    "add_legend",
+    "figure_text",
+    "legend_columns",
+    "line_styles",
+]
+
+Dashes: TypeAlias = Literal["-"] | tuple[float, Sequence[float]]
+
+MANY = 8  # labels; more are drawn without bands and named in small letters
+WIDTH = 5.4  # inches of a figure; with ten-point letters this can still be read on a phone
+UNKNOWN = 0.55  # grey of a pixel without a label
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")  # Okabe and Ito
+DASHES: tuple[Dashes, ...] = ("-", (0, (5, 2)), (0, (1, 1)), (0, (5, 1, 1, 1)))
+LEGEND_LETTERS = 58  # in a line of a legend, its marks included
+MARK_LETTERS = 7  # the space of a mark, in letters
+LONGEST_TEXT = 60  # letters of a label or a title
+SYMBOLS = {"Delta_b": r"$\Delta_b$"}
+
+_EIGHT = np.array([to_rgb(colour) for colour in ("#f0e442", *COLOURS[:6], "#332288")])
+CLASS_COLOURS = np.concatenate([_EIGHT, 0.5 + _EIGHT / 2, _EIGHT / 2])
+"""Red, green and blue of the classes of a pixel, `24 x 3`: eight colours, then lighter and darker ones."""
+
+
+class LineStyle(NamedTuple):
+    """How the curve of a label is drawn: twelve labels need more than seven colours."""
+
+    colour: str
+    dashes: Dashes
+
+
+def line_styles(labels: Sequence[str]) -> dict[str, LineStyle]:
+    """Return a style per label, the same in every figure of the same labels."""
+    rounds = [divmod(i, len(COLOURS)) for i in range(len(labels))]
+    return {
+        label: LineStyle(COLOURS[i], DASHES[turn % len(DASHES)])
+        for label, (turn, i) in zip(labels, rounds, strict=True)
+    }
+
+
+def figure_text(text: str, width: int = LONGEST_TEXT) -> str:
+    r"""Return a text for a figure: not too long, and never read as a formula, except for ``Delta_b``.
+
+    Args:
+        text: any text; the middle of a very long one is left out.
+        width: letters in a line.
+
+    Example:
+        >>> figure_text("$x_{$"), figure_text("Delta_b"), figure_text("EW, depth x 100", 10)
+        ('\\$x_{\\$', '$\\Delta_b$', 'EW, depth\nx 100')
+    """
+    line, half = one_line(text), LONGEST_TEXT // 2
+    line = line if len(line) <= LONGEST_TEXT else f"{line[: half - 1]}…{line[-half:]}"
+    return SYMBOLS.get(text, fill(line, width).replace("$", r"\$"))
+
+
+def add_legend(figure: Figure, handles: Sequence[Line2D], labels: Sequence[str]) -> None:
+    """Put a legend under the figure, with as many columns as its longest label leaves room for."""
+    size = "small" if len(handles) > MANY else "medium"
+    texts = [
+        f" {text}" if text.startswith("_") else text for text in map(figure_text, labels)
+    ]  # "_x" would be left out
+    columns = legend_columns(texts)
+    figure.legend(list(handles), texts, loc="outside lower center", ncols=columns, frameon=False, fontsize=size)
+
+
+def legend_columns(labels: Sequence[str]) -> int:
+    """Return how many columns a legend has; many labels are written smaller, in two columns at least.
+
+    Example:
+        >>> legend_columns(["EW", "SIMS"]), legend_columns(["STCH, mu 3, normalize yes"] * 20)
+        (2, 2)
+    """
+    longest = max(map(len, labels), default=0)
+    fit = LEGEND_LETTERS // (longest + MARK_LETTERS)
+    return max(2 if len(labels) > MANY else 1, min(fit, len(labels)))

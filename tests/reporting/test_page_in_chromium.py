@@ -15,7 +15,16 @@ import pytest
 from matplotlib.image import imread
 
 from helpers.finished_runs import finished_runs
-from torchsims.reporting import Report, delta_bars, predictions, run_columns, runs_table, table, training_curves, write
+from torchsims.reporting import (
+    Report,
+    delta_bars,
+    predictions,
+    run_columns,
+    runs_table,
+    summary_table,
+    training_curves,
+    write_report,
+)
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 LABELS = ["EW", "EW, depth x 100", "A method with quite a long name, normals x 0.001", *(f"M{i}" for i in range(9))]
@@ -78,7 +87,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
         title="Twelve methods on rendered scenes",
         command="torchsims compare --data scenes --methods " + ",".join(LABELS) + " --seeds 2 --out runs/compare",
         settings={"labels": LABELS, "path": "/a/long/path" * 20},
-        rows=table(runs, {"Delta_b": {label: [0.1, 0.2] for label in LABELS}}),
+        rows=summary_table(runs, {"Delta_b": {label: [0.1, 0.2] for label in LABELS}}),
         details={"Every run": runs_table(runs)},
         figures={
             "training": training_curves(runs),
@@ -89,7 +98,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
         columns=run_columns(runs, {"Delta_b": True}),
     )
     out = tmp_path_factory.mktemp("report") / "out"
-    write(report, out, 1.0)
+    write_report(report, out, 1.0)
     return (out / "report.html").read_text(encoding="utf-8")
 
 

@@ -1,0 +1,264 @@
+"""Reports of one run and of runs side by side: tables of means, Delta_b, curves and pictures."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import nan
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from torchsims.metrics import delta_b
+from torchsims.registry import Spec
+from torchsims.reporting._bars import delta_bars, paired_change
+from torchsims.reporting._curves import training_curves, validation_curves, weight_curves
+from torchsims.reporting._pictures import predictions
+from torchsims.reporting._report import Failure, Report, Starved
+from torchsims.reporting._runs import (
+    last_epoch_runs,
+    mean,
+    run_columns,
+    runs_table,
+    summary_table,
+    task_means,
+    trained_tasks,
+)
+from torchsims.reporting._tables import Row
+from torchsims.training.run import Run
+
+__all__ = ["comparison_report", "delta_b_by_label", "run_report"]
+
+NEAR_ZERO = 0.05  # an R2 so small that numbers relative to it say little
+NOTHING: Mapping[str, Any] = {}
+
+
+def run_report(
+    run: Run,
+    command: str,
+    *,
+    draw: bool,
+    settings: Mapping[str, object] = NOTHING,
+    notes: Sequence[str] = (),
+    details: Mapping[str, Sequence[Row]] = NOTHING,
+) -> Report:
+    """Return the report of one run.
+
+    Args:
+        run: the run.
+        command: the command that repeats it.
+        draw: whether to draw figures.
+        settings: what else to show beside the config of the run, such as the number of threads.
+        notes: further sentences for the top of the page.
+        details: further tables, by name.
+
+    Example:
+        >>> from torchsims.training.config import RunConfig
+        >>> from torchsims.training.run import History
+        >>> run = Run("EW", RunConfig(method="ew"), {"seg": {"miou": 0.5}}, {"seg": {"miou": True}}, History())
+        >>> run_report(run, "torchsims train --method ew", draw=False).title
+        'EW on scenes'
+    """
+    figures, captions = _run_figures([run]) if draw else ({}, {})
+    last = last_epoch_runs([run])
+    epoch = f"at epoch {run.selected}, selected on the validation split" if last else "after the last epoch"
+    return Report(
+        title=f"{run.label} on {Spec.parse(run.config.data).name}",
+        command=command,
+        settings={**run.config.to_dict(), **settings},
+        rows=runs_table([run]),
+        details={**({"After the last epoch": runs_table(last)} if last else {}), **details},
+        columns=run_columns([run]),
+        figures=figures,
+        captions=captions,
+        notes=[
+            f"Metrics of the test split {epoch}; nothing was selected on the test split.",
+            *notes,
+            *_mean_notes([run]),
+        ],
+        starved=_starved([run]),
+        failures=_failures([run]),
+        run=run,
+    )
+
+
+def comparison_report(
+    title: str,
+    command: str,
+    runs: Sequence[Run],
+    *,
+    baseline: str,
+    notes: Sequence[str] = (),
+    figures: Mapping[str, Figure] = NOTHING,
+    details: Mapping[str, Sequence[Row]] = NOTHING,
+) -> Report:
+    """Return the report of runs side by side.
+
+    Args:
+        title: title of the page.
+        command: the command that repeats it.
+        runs: the runs; those that failed have NaN in place of their metrics.
+        baseline: label that Delta_b is relative to; without such a run there is no Delta_b.
+        notes: sentences for the top of the page.
+        figures: further figures, by name; they come first.
+        details: further tables, by name.
+
+    Example:
+        >>> from torchsims.training.config import RunConfig
+        >>> from torchsims.training.run import History
+        >>> numbers, up = {"EW": 0.5, "SIMS": 0.6}, {"seg": {"miou": True}}
+        >>> runs = [Run(name, RunConfig(), {"seg": {"miou": x}}, up, History()) for name, x in numbers.items()]
+        >>> report = comparison_report("Methods", "torchsims compare", runs, baseline="EW")
+        >>> [round(row["Delta_b"], 3) for row in report.rows]
+        [0.0, 0.2]
+    """
+    runs = _with_all_metrics(sorted(runs, key=lambda run: [other.label for other in runs].index(run.label)))
+    relative = delta_b_by_label(runs, baseline)
+    drawn, captions = _run_figures(runs)
+    last = last_epoch_runs(runs)
+    epoch = "at the selected epoch" if last else "after the last epoch"
+    explained = f" Delta_b is a fraction, relative to the mean of {baseline}." if relative else ""
+    return Report(
+        title=title,
+        command=command,
+        settings=_common_settings(runs),
+        rows=summary_table(runs, {"Delta_b": relative}),
+        details={
+            "Runs": runs_table(runs),
+            **(
+                {"Means after the last epoch": summary_table(last), "Runs after the last epoch": runs_table(last)}
+                if last
+                else {}
+            ),
+            **details,
+        },
+        figures={**figures, **_delta_figures(runs, relative), **drawn},
+        captions={
+            "delta": f"Mean relative improvement over {baseline}; one dot per seed.",
+            "rescaled": "The same with the losses as they are and with one of them multiplied.",
+            **captions,
+        },
+        columns=run_columns(runs, {"Delta_b": True}),
+        notes=[
+            *notes,
+            f"Metrics of the test split {epoch}: means over seeds and sample standard deviations.{explained}",
+            *_mean_notes(runs),
+            *_baseline_notes(runs, baseline),
+        ],
+        starved=_starved(runs),
+        failures=_failures(runs),
+    )
+
+
+def delta_b_by_label(runs: Sequence[Run], baseline: str) -> dict[str, list[float]]:
+    """Return Delta_b of every run against the mean of the baseline, by label; nothing without a run of the baseline.
+
+    It is NaN for all runs where a metric of the baseline is zero or NaN.
+
+    Args:
+        runs: the runs.
+        baseline: label of the baseline.
+
+    Example:
+        >>> from torchsims.training.config import RunConfig
+        >>> from torchsims.training.run import History
+        >>> numbers, up = {"EW": 0.5, "SIMS": 0.75}, {"seg": {"miou": True}}
+        >>> runs = [Run(name, RunConfig(), {"seg": {"miou": x}}, up, History()) for name, x in numbers.items()]
+        >>> delta_b_by_label(runs, "EW")
+        {'EW': [0.0], 'SIMS': [0.5]}
+    """
+    runs = _with_all_metrics(runs)
+    means = _baseline_means(runs, baseline)
+    zero = any(value == 0 for values in means.values() for value in values.values())
+    found: dict[str, list[float]] = {}
+    for run in runs if means else ():
+        found.setdefault(run.label, []).append(nan if zero else delta_b(run.metrics, means, run.higher_is_better))
+    return found
+
+
+def _with_all_metrics(runs: Sequence[Run]) -> list[Run]:
+    """Return runs in which those that failed have NaN metrics: leaving them out of the means would flatter a method."""
+    known = next((run for run in runs if run.metrics), None)
+    if known is None:
+        return list(runs)
+    empty = {task: dict.fromkeys(metrics, nan) for task, metrics in known.metrics.items()}
+    return [
+        run if run.metrics else replace(run, metrics=empty, higher_is_better=known.higher_is_better) for run in runs
+    ]
+
+
+def _baseline_means(runs: Sequence[Run], baseline: str) -> dict[str, dict[str, float]]:
+    """Return the mean of every metric of the baseline; nothing without a run of it."""
+    group = [run for run in runs if run.label == baseline]
+    return {
+        task: {metric: mean([run.metrics[task][metric] for run in group]) for metric in metrics}
+        for task, metrics in (group[0].metrics.items() if group else ())
+    }
+
+
+def _common_settings(runs: Sequence[Run]) -> dict[str, object]:
+    """Return the settings of all runs, as lists where they differ."""
+    configs = [run.config.to_dict() for run in runs]
+    common: dict[str, object] = {}
+    for name in configs[0] if configs else ():
+        values = [config[name] for config in configs]
+        distinct = [value for i, value in enumerate(values) if value not in values[:i]]
+        common[name] = distinct[0] if len(distinct) == 1 else distinct
+    return common
+
+
+def _delta_figures(runs: Sequence[Run], relative: Mapping[str, Sequence[float]]) -> dict[str, Figure]:
+    pairs = {run.rescaled: run.label for run in runs if run.rescaled in relative and run.label in relative}
+    figures = {"delta": delta_bars(relative)} if relative else {}
+    if pairs:
+        before = {label: relative[label] for label in relative if label in pairs}
+        after = {label: relative[pairs[label]] for label in before}
+        figures["rescaled"] = paired_change(before, after, "Delta_b")
+    return figures
+
+
+def _run_figures(runs: Sequence[Run]) -> tuple[dict[str, Figure], dict[str, str]]:
+    """Return the figures that every page of runs has, by name, and their captions."""
+    figures: dict[str, Figure] = {}
+    pictures = [run for run in runs if run.samples and "image" in run.samples]
+    if pictures:
+        figures["predictions"] = predictions(pictures)
+    figures["training"] = training_curves(runs)
+    if any(run.history.validation for run in runs):
+        figures["validation"] = validation_curves(runs)
+    figures["weights"] = weight_curves(runs)
+    captions = {
+        "predictions": "An image of the test split: the labels, then what each method predicts.",
+        "training": "Mean training loss per epoch, in the units of the data.",
+        "validation": "Metrics of the validation split after each epoch.",
+        "weights": "Mean weight of each task per epoch.",
+    }
+    return figures, captions
+
+
+def _starved(runs: Sequence[Run]) -> list[Starved]:
+    return [Starved(run.label, run.seed, tuple(run.starved)) for run in runs if run.starved]
+
+
+def _failures(runs: Sequence[Run]) -> list[Failure]:
+    return [Failure(run.label, run.seed, run.failure) for run in runs if run.failure is not None]
+
+
+def _mean_notes(runs: Sequence[Run]) -> list[str]:
+    """Return a sentence on which tasks the means are over, where these are not all tasks."""
+    trained = [(trained_tasks(run), run) for run in runs if task_means(run)]
+    some = [", ".join(tasks) for tasks, run in trained if len(tasks) < len(run.metrics)]
+    return [f"Means over tasks are those of the trained tasks: {text}." for text in some[:1]]
+
+
+def _baseline_notes(runs: Sequence[Run], baseline: str) -> list[str]:
+    """Return a sentence for every metric of the baseline that is zero, and for every R2 of it that is close to zero."""
+    means = _baseline_means(runs, baseline)
+    return [
+        f"There is no Delta_b: {task} {metric} of {baseline} is zero."
+        for task, values in means.items()
+        for metric, value in values.items()
+        if value == 0
+    ] + [
+        f"Delta_b says little: {task} r2 of {baseline} is {values['r2']:.2g}, and everything is relative to it."
+        for task, values in means.items()
+        if 0 < abs(values.get("r2", 1.0)) < NEAR_ZERO
+    ]
