@@ -54,7 +54,7 @@ CORE = {"torch", "numpy"}
 EXTRAS: dict[str, set[str]] = {
     "aggregations": {"torchjd"},
     "scalarizations": {"torchjd"},
-    "data": {"PIL", "h5py", "pyarrow", "scipy"},
+    "data": {"PIL", "filelock", "h5py", "pyarrow", "scipy"},
     "models": {"peft", "safetensors", "transformers"},
     "sklearn": {"sklearn"},
     "metrics": {"torchmetrics"},
