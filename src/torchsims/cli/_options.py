@@ -53,7 +53,9 @@ def _parameter(entry: "Field[Any]", hint: Any) -> inspect.Parameter:
     if hint is bool:
         flags = (f"{flags[0]}/--no-{flags[0].removeprefix('--')}",)
     default = value_text(default_of(entry))
-    option = typer.Option(*flags, help=entry.metadata["help"], show_default=default or False, min=entry.metadata["minimum"])
+    option = typer.Option(
+        *flags, help=entry.metadata["help"], show_default=default or False, min=entry.metadata["minimum"]
+    )
     return inspect.Parameter(
         entry.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
     )

@@ -30,7 +30,7 @@ from torchsims.reporting._tables import Column, Row, file_name, markdown
 
 if TYPE_CHECKING:  # what `__getattr__` does, for readers and type checkers
     from torchsims.reporting._bars import delta_bars, heat_maps, metric_against, paired_change
-    from torchsims.reporting._comparison import comparison_report, delta_b_by_label, run_report
+    from torchsims.reporting._comparison import comparison_report, delta_b_by_label, run_report, worst_shortfalls
     from torchsims.reporting._curves import training_curves, validation_curves, weight_curves
     from torchsims.reporting._pictures import colour_map, picture_row, png, predictions
     from torchsims.reporting._predictions import Predicted, output_names, prediction_report
@@ -74,12 +74,13 @@ __all__ = [
     "training_curves",
     "validation_curves",
     "weight_curves",
+    "worst_shortfalls",
     "write_report",
 ]
 
 _HOMES = {
     "_bars": ("delta_bars", "heat_maps", "metric_against", "paired_change"),
-    "_comparison": ("comparison_report", "delta_b_by_label", "run_report"),
+    "_comparison": ("comparison_report", "delta_b_by_label", "run_report", "worst_shortfalls"),
     "_curves": ("training_curves", "validation_curves", "weight_curves"),
     "_pictures": ("colour_map", "picture_row", "png", "predictions"),
     "_predictions": ("Predicted", "output_names", "prediction_report"),

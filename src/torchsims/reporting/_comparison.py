@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import nan
+from math import isfinite, isnan, nan
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -25,7 +25,7 @@ from torchsims.reporting._runs import (
 from torchsims.reporting._tables import Row
 from torchsims.training.run import Run
 
-__all__ = ["comparison_report", "delta_b_by_label", "run_report"]
+__all__ = ["comparison_report", "delta_b_by_label", "run_report", "worst_shortfalls"]
 
 NEAR_ZERO = 0.05  # an R2 so small that numbers relative to it say little
 NOTHING: Mapping[str, Any] = {}
@@ -262,3 +262,38 @@ def _baseline_notes(runs: Sequence[Run], baseline: str) -> list[str]:
         for task, values in means.items()
         if 0 < abs(values.get("r2", 1.0)) < NEAR_ZERO
     ]
+
+
+def worst_shortfalls(runs: Sequence[Run]) -> dict[str, list[float]]:
+    r"""Return how far the worst task of each run falls behind the best label, by label.
+
+    .. math::
+        \max_i \frac{|b_i - v_i|}{|b_i|}
+
+    - :math:`v_i`: the first metric of task i of a run;
+    - :math:`b_i`: its best mean over the seeds of a label. A run without a number has none here.
+
+    Args:
+        runs: the runs.
+
+    Example:
+        >>> from torchsims.training.config import RunConfig
+        >>> from torchsims.training.run import History
+        >>> numbers, up = {"a": (1.0, 0.5), "b": (0.8, 1.0)}, {task: {"r2": True} for task in "xy"}
+        >>> runs = [
+        ...     Run(label, RunConfig(), {"x": {"r2": x}, "y": {"r2": y}}, up, History()) for label, (x, y) in numbers.items()
+        ... ]
+        >>> {label: [round(value, 3) for value in values] for label, values in worst_shortfalls(runs).items()}
+        {'a': [0.5], 'b': [0.2]}
+    """
+    labels = dict.fromkeys(run.label for run in runs)
+    worst: dict[str, list[float]] = {label: [0.0] * sum(run.label == label for run in runs) for label in labels}
+    for task, metrics in runs[0].metrics.items():
+        name = next(iter(metrics))
+        values = {label: [run.metrics[task][name] for run in runs if run.label == label] for label in labels}
+        means = [found for each in values.values() if isfinite(found := mean(each))]
+        best = (max if runs[0].higher_is_better[task][name] else min)(means, default=nan)
+        for label, each in values.items():
+            lost = [abs(best - value) / abs(best) if best else nan for value in each]
+            worst[label] = [a if isnan(a) or a > b else b for a, b in zip(worst[label], lost, strict=True)]
+    return worst

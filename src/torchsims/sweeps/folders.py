@@ -11,9 +11,10 @@ from typing import Any, final
 from zipfile import BadZipFile
 
 import numpy as np
+import torch
 
 from torchsims._starvation import StarvationWarning
-from torchsims.reporting import Advance, Progress, run_report, write_report
+from torchsims.reporting import Advance, Progress, Row, run_report, write_report
 from torchsims.training import (
     Callback,
     Execution,
@@ -23,6 +24,7 @@ from torchsims.training import (
     StepValues,
     TensorBoard,
     command_of,
+    find_changes,
     launched,
     replace_file,
     train,
@@ -72,10 +74,37 @@ def train_and_report(
             buffer = io.BytesIO()
             np.savez_compressed(buffer, allow_pickle=False, **(run.samples or {}))
             replace_file(folder / SAMPLES, buffer.getvalue())
-            report = run_report(run, join(command_of(run.config)), draw=draw)
+            note, details = describe_preset(run.config)
+            report = run_report(
+                run,
+                join(command_of(run.config)),
+                draw=draw,
+                settings={"threads": torch.get_num_threads(), "processes": world.size},
+                notes=[note],
+                details=details,
+            )
             write_report(report, folder, perf_counter() - begin, into=True)
         world.wait()  # nobody reads what is not written yet
     return run
+
+
+def describe_preset(config: RunConfig, without: Sequence[str] = ()) -> tuple[str, dict[str, list[Row]]]:
+    """Return a sentence on the preset of a run, and a table of what was changed, unless nothing was.
+
+    Args:
+        config: configuration of the run.
+        without: settings that are left out.
+
+    Example:
+        >>> from torchsims.training import complete_config
+        >>> describe_preset(complete_config({"preset": "small", "epochs": 3}))[1]
+        {'Changed from the preset': [{'setting': 'epochs', 'preset': '6', 'here': '3'}]}
+    """
+    found = {name: pair for name, pair in find_changes(config).items() if name not in without}
+    if not found:
+        return f"Settings: the preset `{config.preset}` as it is.", {}
+    rows: list[Row] = [{"setting": name, "preset": str(a), "here": str(b)} for name, (a, b) in found.items()]
+    return f"Settings: the preset `{config.preset}` with changes.", {"Changed from the preset": rows}
 
 
 @final

@@ -11,6 +11,7 @@ from torchsims.methods import Method
 from torchsims.models import SINGLE_TASK, Architecture
 from torchsims.registry import Spec, option_text
 from torchsims.reporting import Report, ShowStatus, comparison_report, delta_b_by_label, metric_against
+from torchsims.sweeps.folders import describe_preset
 from torchsims.sweeps.local import RunCell, run_all
 from torchsims.training import Execution, History, Resolved, Run, RunConfig, first_process, label_of, with_method
 from torchsims.workloads import workload_class
@@ -163,9 +164,15 @@ def run_comparison(
         failures = [f"{cell.label}, seed {cell.config.seed}: {cell.failure}" for cell in cells]
         raise RuntimeError(f"No run was finished. {' '.join(dict.fromkeys(failures))}")
     runs = [cell.run or _failed(cell, finished[0]) for cell in cells]
-    figures = comparison.figures(runs)
+    note, details = describe_preset(comparison.configs[0], without=("method",))  # of what all runs share
     return comparison_report(
-        comparison.title, command, runs, baseline=baseline, notes=comparison.notes, figures=figures
+        comparison.title,
+        command,
+        runs,
+        baseline=baseline,
+        notes=[*comparison.notes, note],
+        figures=comparison.figures(runs),
+        details=details,
     )
 
 
