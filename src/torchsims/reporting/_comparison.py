@@ -280,9 +280,8 @@ def worst_shortfalls(runs: Sequence[Run]) -> dict[str, list[float]]:
         >>> from torchsims.training.config import RunConfig
         >>> from torchsims.training.run import History
         >>> numbers, up = {"a": (1.0, 0.5), "b": (0.8, 1.0)}, {task: {"r2": True} for task in "xy"}
-        >>> runs = [
-        ...     Run(label, RunConfig(), {"x": {"r2": x}, "y": {"r2": y}}, up, History()) for label, (x, y) in numbers.items()
-        ... ]
+        >>> metrics = {label: {"x": {"r2": x}, "y": {"r2": y}} for label, (x, y) in numbers.items()}
+        >>> runs = [Run(label, RunConfig(), found, up, History()) for label, found in metrics.items()]
         >>> {label: [round(value, 3) for value in values] for label, values in worst_shortfalls(runs).items()}
         {'a': [0.5], 'b': [0.2]}
     """
