@@ -120,7 +120,7 @@ def test_every_task_of_pascal_is_trained_and_measured(tmp_path: Path) -> None:
 
 def test_frozen_parameters_are_not_in_the_checkpoint(rooms: Path, tmp_path: Path) -> None:
     train(settings_of(rooms, model=SAM2, epochs=1), tmp_path)
-    model = settings_of(rooms, model=SAM2).workload().model(SAM2)
+    model = settings_of(rooms, model=SAM2).workload().build_model(SAM2)
     frozen = {name for name, p in model.named_parameters() if not p.requires_grad}
     saved = checkpoint(tmp_path)
     assert len(frozen) > 50
@@ -200,7 +200,7 @@ def test_what_a_folder_lacks_is_said_before_anything_is_done(copy: Path) -> None
         settings.workload().check_sources(settings.model)
 
     check()
-    with pytest.raises(ValueError, match="NYUv2 should be in a folder: say which with `root`"):
+    with pytest.raises(ValueError, match="NYUv2 should be in a folder: name it with `root`"):
         check(root=None)
     with pytest.raises(ValueError, match="Option `encoder` should be a folder"):
         check(model="sam2:encoder=/no/such/folder")
@@ -218,7 +218,7 @@ def test_what_a_folder_lacks_is_said_before_anything_is_done(copy: Path) -> None
         ({"model": "sam2:encoder=tinny"}, "There is no encoder `tinny`. Did you mean `tiny`?"),
         ({"model": "sam2:encoder=toy:size=100"}, "multiples of 32"),
         ({"model": "sam2:encoder=toy:rank=0"}, "Parameter `rank` should be positive"),
-        ({"model": "sam2:tiny"}, "An option should look like name=value. Found `tiny`"),
+        ({"model": "sam2:tiny"}, "an option should look like name=value. Found: No module named .sam2."),
         ({"autocast": "half"}, "There is no autocast `half`"),
         ({"autocast": "bf16", "dtype": "float64"}, "Parameter `autocast` should be `none` with float64"),
         ({"preset": "papers"}, "There is no preset `papers`. Did you mean `paper`?"),

@@ -93,21 +93,17 @@ SHARED = (
 
 def run_settings(given: dict[str, Any], stored: "Settings | None" = None) -> "Settings":
     """Return the settings of a run: a preset, then what the command line says; or those of the run that goes on."""
-    from torchsims._specs import join_spec, split_spec
     from torchsims.training import Settings
 
     chosen = {name: value for name, value in given.items() if value not in (None, [])}
-    for name, turn in (("tasks", names), ("rescale", scales), ("root", str)):
+    for name, turn in (("tasks", names), ("types", names), ("rescale", scales), ("root", str)):
         if name in chosen:
             chosen[name] = turn(chosen[name])
     if stored is None and "data" not in chosen and str(chosen.get("root", "")).endswith(TABLES):
         chosen["data"] = "table"
     with bad_input():
-        if types := chosen.pop("types", None):
-            name, options = split_spec(chosen.get("data") or (stored.data if stored else Settings.data))
-            chosen["data"] = join_spec(name, options | {"types": "+".join(names(types))})
         before = {} if stored is None else stored.plain()
-        values = before | ({} if stored is None else {"tasks": stored.tasks}) | chosen
+        values = before | ({} if stored is None else {"tasks": stored.tasks, "types": stored.types}) | chosen
         settings = Settings.of(values.pop("preset", "default"), **values)
         for key, value in before.items():
             if (found := settings.plain()[key]) != value:

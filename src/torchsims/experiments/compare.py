@@ -70,17 +70,19 @@ class Comparison:
 def variant(base: Settings, text: str) -> Settings:
     """Return settings with another method, or with another architecture trained by EW.
 
-    ``stl`` is one network a task of the kind that ``base`` has, where there is one.
+    ``stl`` is one network per task of the architecture that ``base`` has.
 
     Example:
         >>> variant(Settings(), "gls").label, variant(Settings(), "stl").label
         ('GLS', 'STL, EW')
     """
     (name, own), workload = split_spec(text), base.workload()
-    if name not in workload.architectures:
-        return replace(base, method=text)
-    name, usual = split_spec(workload.like(name, base.model))
-    return replace(base, method="ew", model=join_spec(name, {**usual, **own}))
+    if name == "stl" and "of" not in own:
+        name, usual = split_spec(workload.single_task(base.model))
+        return replace(base, method="ew", model=join_spec(name, {**usual, **own}))
+    if name in ("stl", *workload.architectures):
+        return replace(base, method="ew", model=text)
+    return replace(base, method=text)
 
 
 def tempered(base: Settings, methods: Sequence[str]) -> tuple[str, ...]:

@@ -13,8 +13,7 @@ Example:
 
 from torchsims.training._checkpoints import CHECKPOINT, load_checkpoint, read_settings, replace_file
 from torchsims.training._loop import Outcome, StoppedError, train
-from torchsims.training._predictor import Predictor, load
-from torchsims.training._rows import TablePredictor
+from torchsims.training._predictor import load
 from torchsims.training._settings import Settings
 from torchsims.training._signals import asked_to_stop
 from torchsims.training._watch import TensorBoard, Watch
@@ -23,10 +22,8 @@ from torchsims.training.world import first_process, launched, processes
 __all__ = [
     "CHECKPOINT",
     "Outcome",
-    "Predictor",
     "Settings",
     "StoppedError",
-    "TablePredictor",
     "TensorBoard",
     "Watch",
     "asked_to_stop",

@@ -7,7 +7,7 @@ from torch import nn
 from torch.utils.data import Dataset
 
 from torchsims.training._batches import load
-from torchsims.workloads import Batched, Workload
+from torchsims.workloads import Workload
 
 __all__ = ["Metrics", "evaluate", "pictures"]
 
@@ -31,18 +31,18 @@ def evaluate(
     """Return the metrics over a whole data set, of which every rank looks at its part."""
     metrics = workload.metrics()
     own = range(len(dataset))[rank::ranks]  # type: ignore[arg-type]  # every data set here has a length
-    size = workload.at_once
     device = next(model.parameters()).device
     for metric in metrics.values():
         metric.to(device)
     model.eval()
     try:
-        at_once = dataset.at_once if isinstance(dataset, Batched) else size
+        at_once = workload.at_once
         for batch in load(dataset, (list(own[i : i + at_once]) for i in range(0, len(own), at_once)), workers):
             batch = to_device(batch)
             predictions = workload.predict(model, batch)
+            targets = workload.targets(batch)
             for task, metric in metrics.items():
-                metric.update(predictions[task], batch[task])
+                metric.update(predictions[task], targets[task])
     finally:
         model.train()
     return {task: {name: float(value) for name, value in m.compute().items()} for task, m in metrics.items()}

@@ -134,12 +134,13 @@ class _Run:
         items = len(self.data)  # type: ignore[arg-type]  # every data set here has a length
         self.batches = partial(training_batches, items, settings.batch, settings.seed)
         self.steps = count_batches(items, settings.batch)
-        self.shape = list(self.workload.image_shape(self.data[0]))
-        self.fitted = self.workload.fitted()
+        self.fitted = self.workload.prediction_state()
         self.device = self.world.device
         torch.manual_seed(mix(settings.seed))
         self.precision = Precision(settings.autocast, self.device)
-        self.model: nn.Module = self.workload.model(settings.model).to(self.device, getattr(torch, settings.dtype))
+        self.model: nn.Module = self.workload.build_model(settings.model).to(
+            self.device, getattr(torch, settings.dtype)
+        )
         self.frozen = frozen_sums(self.model)
         self.method = Method(settings.method).build(
             self.model,
@@ -271,7 +272,6 @@ class _Run:
                 "batch": self.batch,
                 "model": trainable_state(self.model),
                 "frozen": self.frozen,
-                "shape": self.shape,
                 "fitted": self.fitted,
                 "method": self.method.state_dict(),
                 "scaler": self.precision.scaler.state_dict(),

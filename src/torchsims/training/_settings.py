@@ -3,8 +3,6 @@ from dataclasses import asdict, dataclass, field
 from math import isfinite
 from typing import Any
 
-import torch
-
 from torchsims._specs import choose, over, split_spec
 from torchsims.methods import Method
 from torchsims.training._batches import count_batches, shards
@@ -28,6 +26,7 @@ class Settings:
         model: the name of the architecture and its options.
         tasks: the tasks to train; those of the data if empty.
         root: the folder of the data, for data that has one.
+        types: the types of the targets of a table.
         rescale: what each loss is multiplied with, by task.
         epochs: passes through the training data.
         batch: items of a step, over all micro-batches and ranks.
@@ -56,6 +55,7 @@ class Settings:
     model: str = USUAL_MODEL
     tasks: tuple[str, ...] = ()
     root: str | None = None
+    types: tuple[str, ...] = ()
     rescale: Mapping[str, float] = field(default_factory=dict)
     epochs: int = 8
     batch: int = 8
@@ -91,8 +91,7 @@ class Settings:
         if self.autocast != "none" and self.dtype != "float32":
             raise ValueError(f"Parameter `autocast` should be `none` with {self.dtype}. Found `{self.autocast}`.")
         workload = self.workload()
-        with torch.random.fork_rng(devices=[]):  # to hear what is wrong with it, not to start it
-            workload.check_model(self.model)
+        workload.check_model(self.model)
         for task, factor in self.rescale.items():
             choose("task", task, workload.tasks)
             if not (isfinite(factor) and factor > 0):
@@ -137,7 +136,7 @@ class Settings:
 
     def workload(self) -> Workload:
         """Return the data with its model, losses and metrics."""
-        return load_workload(self.data, self.tasks, self.root)
+        return load_workload(self.data, self.tasks, self.root or "", types=self.types)
 
     @property
     def label(self) -> str:
@@ -154,7 +153,7 @@ class Settings:
 
     def plain(self) -> dict[str, Any]:
         """Return the settings as JSON has them."""
-        return asdict(self) | {"tasks": list(self.tasks), "rescale": dict(self.rescale)}
+        return asdict(self) | {"tasks": list(self.tasks), "types": list(self.types), "rescale": dict(self.rescale)}
 
     @classmethod
     def recorded(cls, values: Mapping[str, Any]) -> "Settings":
@@ -162,7 +161,8 @@ class Settings:
         usual, settings = Settings().plain(), object.__new__(cls)
         for name in cls.__dataclass_fields__:
             object.__setattr__(settings, name, values.get(name, usual[name]))
-        object.__setattr__(settings, "tasks", tuple(settings.tasks))
+        for name in ("tasks", "types"):
+            object.__setattr__(settings, name, tuple(getattr(settings, name)))
         Method(settings.method)
         return settings
 
@@ -170,4 +170,5 @@ class Settings:
     def from_plain(cls, values: Mapping[str, Any]) -> "Settings":
         """Return the settings that :meth:`plain` wrote down, whatever else was written beside them."""
         own = {name: values[name] for name in cls.__dataclass_fields__ if name in values}
-        return cls(**{**own, "data": values["data"], "method": values["method"], "tasks": tuple(own["tasks"])})
+        tuples = {name: tuple(own.get(name, ())) for name in ("tasks", "types")}
+        return cls(**{**own, "data": values["data"], "method": values["method"], **tuples})
