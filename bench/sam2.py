@@ -91,12 +91,12 @@ class ScheduleOfTheScript:
 
     def log_losses(self, model: SAM2MTL, batch: dict[str, Tensor]) -> Tensor:
         found = []
-        heads = dict(model.heads.items())
-        for task, head in heads.items():  # a pass through the whole model a task
-            model.heads = nn.ModuleDict({task: head})
+        tasks, heads = model.tasks, list(model.heads)
+        for task, head in zip(tasks, heads, strict=True):  # one pass through the full model per task
+            model.tasks, model.heads = (task,), nn.ModuleList([head])
             (loss,) = task_losses(model, batch).mean().values()
             found.append(loss.log())
-        model.heads = nn.ModuleDict(heads)
+        model.tasks, model.heads = tasks, nn.ModuleList(heads)
         return torch.stack(found)
 
 

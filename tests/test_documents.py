@@ -96,6 +96,7 @@ def test_every_method_and_function_has_a_runnable_example(module: object) -> Non
         "Row",
         "Watch",
         "Workload",
+        "Predictor",
         "Batched",
         "Outcome",
         "StoppedError",

@@ -10,7 +10,8 @@ if TYPE_CHECKING:  # what `__getattr__` does, for readers and type checkers
     from torchsims import aggregations, merit, normalizers, problems, scalarizations, transforms
     from torchsims.losses import TaskLosses
     from torchsims.steppers import FOOPS, SIMS, Aggregated, MeritReport, ObjectiveReport, Report, Scalarized, Stepper
-    from torchsims.training import Predictor, TablePredictor, load
+    from torchsims.training import load
+    from torchsims.workloads import Predictor, TablePredictor
 
 __version__ = "0.1.0"
 
@@ -39,8 +40,8 @@ _MODULES = ("aggregations", "merit", "normalizers", "problems", "scalarizations"
 _HOMES = {
     "TaskLosses": "torchsims.losses",
     "load": "torchsims.training",
-    "Predictor": "torchsims.training",
-    "TablePredictor": "torchsims.training",
+    "Predictor": "torchsims.workloads",
+    "TablePredictor": "torchsims.workloads",
 }  # every other name lives in torchsims.steppers
 
 

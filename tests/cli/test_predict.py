@@ -60,7 +60,6 @@ def test_maps_have_the_size_of_the_image(size: tuple[int, int], finished: Path) 
     assert isinstance(predictor, torchsims.Predictor)
     found = predictor.predict(pixels)
     assert {task: array.shape[-2:] for task, array in found.items()} == dict.fromkeys(found, size)
-    assert predictor.kinds == {"seg": "classes", "depth": "distances", "normals": "directions"}
 
 
 def test_predict_writes_a_map_of_every_task(finished: Path, call: Call, tmp_path: Path) -> None:

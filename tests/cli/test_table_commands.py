@@ -58,7 +58,7 @@ def test_a_comparison_of_targets_of_both_types(table: Path, tmp_path: Path) -> N
     assert [row["method"] for row in results["rows"]] == ["EW", "SIMS"]
     for column in ("Price in $ r2", "Price in $ mae", "sold auc", "grade accuracy"):
         assert column in results["rows"][0], results["rows"][0].keys()
-    assert results["settings"]["data"] == "table:types=number+class+class"
+    assert results["settings"]["types"] == ["number", "class", "class"]
     assert shlex.split(results["command"]).count("Price in $,sold,grade") == 1  # one word, though it has blanks
     assert run("report", out, "--out", tmp_path / "page")[0] == 0
 
@@ -76,7 +76,7 @@ def test_a_finished_run_stays_as_it_is(table: Path, tmp_path: Path) -> None:
         assert json.loads((out / "results.json").read_text())["rows"] == before
     code, text = run("train", "--resume", "--types", "class", "--out", out)
     assert code == 2
-    assert "The run to go on with has `data = table:types=number+class`" in text
+    assert "The run to go on with has `types = ['number', 'class']`" in text
 
 
 def test_a_run_does_not_go_on_with_another_table_but_can_be_reported_without_one(table: Path, tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_categories_are_known_again_whatever_they_look_like(tmp_path: Path) -> N
     rows.write_text("size\n1\n2\n3+\n")
     assert few.tolist() == pytest.approx(predictor.predict(rows)["y"].tolist()[:2], rel=1e-5)
     assert few[1] - few[0] > 40
-    assert predictor.predict({"size": np.array([1.0, 2.0])})["y"] == pytest.approx(few)  # type: ignore[arg-type]
+    assert predictor.predict({"size": np.array([1.0, 2.0])})["y"] == pytest.approx(few)
     rows.write_text("size\n1\ninf\n")
     assert run("predict", tmp_path / "run", rows, "--out", tmp_path / "a")[0] == 0  # a size of its own
 
@@ -257,4 +257,4 @@ def test_a_target_may_have_an_equals_sign(tmp_path: Path) -> None:
 def test_types_are_of_tables_alone(tmp_path: Path) -> None:
     code, text = run("train", "--data", "scenes", "--types", "number", "--out", tmp_path / "out")
     assert code == 2
-    assert "There is no option of data `scenes` `types`." in text
+    assert "SceneWorkload has no setting `types`. Found `types = number`." in text

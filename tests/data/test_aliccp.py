@@ -18,7 +18,7 @@ from helpers.shared_data import shared
 from torchsims.data.clicks import ClickLog, Clicks, _convert, convert, generate_clicks, open_log, write_raw
 from torchsims.data.clicks._columns import append, read_columns
 from torchsims.data.clicks._log import COMMON, OWN, VALUED
-from torchsims.models import ESMM
+from torchsims.models import ESMM, SingleTask, TabularNetwork
 from torchsims.training import Settings, train
 from torchsims.workloads import Batched, load_workload, preset
 from torchsims.workloads.aliccp import AliCCPWorkload
@@ -304,9 +304,9 @@ def test_labels_of_conversion_are_those_of_clicked_rows() -> None:
     data = load_workload("aliccp:rows=20000").split("train")
     assert isinstance(data, Batched)
     batch = data.batch(range(len(data)))
-    assert ((batch["cvr"] >= 0) == (batch["ctr"] > 0)).all()
-    assert (batch["ctcvr"] == (batch["cvr"] > 0)).all()
-    assert batch["ctcvr"].sum() > 10
+    assert ((batch["target/cvr"] >= 0) == (batch["target/ctr"] > 0)).all()
+    assert (batch["target/ctcvr"] == (batch["target/cvr"] > 0)).all()
+    assert batch["target/ctcvr"].sum() > 10
 
 
 @pytest.mark.parametrize("model", ["sharedbottom", "mmoe", "ple", "mlp"])
@@ -315,7 +315,7 @@ def test_every_network_predicts_all_three_rates(model: str) -> None:
     data = workload.split("test")
     assert isinstance(data, Batched)
     batch = data.batch(range(64))
-    found = workload.predict(workload.model(model), batch)
+    found = workload.predict(workload.build_model(model), batch)
     p = found["ctr"].sigmoid() * found["cvr"].sigmoid()
     torch.testing.assert_close(found["ctcvr"].exp(), p)  # the logarithm of the product ranks as the product does
     assert sorted(workload.losses(found, batch).mean()) == ["ctr", "cvr"]
@@ -327,12 +327,14 @@ def test_tasks_of_single_networks_share_nothing(of: str) -> None:
     workload = load_workload("aliccp:rows=500")
     data = workload.split("test")
     assert isinstance(data, Batched)
-    batch, model = data.batch(range(64)), workload.model(f"stl:of={of}:embedding=4")
+    batch, model = data.batch(range(64)), workload.build_model(f"stl:of={of}:embedding=4")
     workload.predict(model, batch)["ctr"].sum().backward()  # type: ignore[no-untyped-call]  # torch has no types here
-    own, other = model.networks  # type: ignore[misc]
+    assert isinstance(model, SingleTask)
+    own, other = model.networks
     assert all(p.grad is not None for p in own.parameters())
     assert all(p.grad is None for p in other.parameters())
-    shared = {name: p.shape for name, p in workload.model(f"{of}:embedding=4").named_parameters()}
+    assert isinstance(own, TabularNetwork)
+    shared = {name: p.shape for name, p in workload.build_model(f"{of}:embedding=4").named_parameters()}
     assert all(shared[name] == p.shape for name, p in own.features.named_parameters(prefix="features"))
 
 
@@ -350,14 +352,14 @@ def test_esmm_trains_on_all_impressions_and_still_knows_the_conversion() -> None
     data = workload.split("test")
     assert isinstance(data, Batched)
     batch = data.batch(range(64))
-    model = workload.model("esmm")
+    model = workload.build_model("esmm")
     assert isinstance(model, ESMM)
     losses = workload.losses(workload.predict(model, batch), batch)
     assert {task: int(count) for task, count in losses.count.items()} == {"ctr": 64, "ctcvr": 64}  # type: ignore[union-attr]
     losses.total["ctcvr"].backward()  # type: ignore[call-overload, index]
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in model.towers.parameters())
     with pytest.raises(ValueError, match=r"The tasks of ESMM should be ctr and ctcvr. Found ctr, cvr"):
-        load_workload("aliccp:rows=500").model("esmm")
+        load_workload("aliccp:rows=500").build_model("esmm")
 
 
 def test_the_quotient_of_two_rates_is_the_tower_of_esmm() -> None:
@@ -365,7 +367,7 @@ def test_the_quotient_of_two_rates_is_the_tower_of_esmm() -> None:
     data = workload.split("test")
     assert isinstance(data, Batched)
     batch = data.batch(range(64))
-    found = workload.predict(workload.model("esmm"), batch)
+    found = workload.predict(workload.build_model("esmm"), batch)
     quotient = found["ctcvr"].sigmoid() / found["ctr"].sigmoid()
     torch.testing.assert_close(found["cvr"].sigmoid(), quotient)
 
@@ -373,9 +375,10 @@ def test_the_quotient_of_two_rates_is_the_tower_of_esmm() -> None:
 def test_the_product_is_right_where_probabilities_are_extreme() -> None:
     model = ESMM({"ctr": 1, "ctcvr": 1}, numbers=1)
     for logit in (-60.0, 0.0, 12.0):
-        for tower in model.towers.values():
-            torch.nn.init.zeros_(tower[1].weight)  # type: ignore[index]
-            torch.nn.init.constant_(tower[1].bias, logit)  # type: ignore[index]
+        for tower in model.towers:
+            last = tower.get_submodule("1")
+            torch.nn.init.zeros_(last.get_parameter("weight"))
+            torch.nn.init.constant_(last.get_parameter("bias"), logit)
         out = model(torch.zeros(1, 1), torch.zeros(1, 0, dtype=torch.int64))["ctcvr"].double()
         p = torch.tensor(logit, dtype=torch.float64).sigmoid() ** 2
         torch.testing.assert_close(out.squeeze(), p.log() - (-p).log1p(), rtol=1e-2, atol=0, check_dtype=False)

@@ -3,6 +3,7 @@
 import gzip
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from helpers.commands import Call
 from helpers.shared_data import shared
 from helpers.training_cases import assert_same_tensors, checkpoint
 from torchsims.data import MultiMNIST
-from torchsims.models import LeNet, SeparateLeNets
+from torchsims.models import LeNet, SingleTask
 from torchsims.training import Settings, train
 from torchsims.workloads import load_workload
 
@@ -197,10 +198,11 @@ def test_what_a_folder_lacks_is_listed(root: Path) -> None:
 # The networks.
 
 
-@pytest.mark.parametrize(("make", "others"), [(LeNet, "heads.right"), (SeparateLeNets, "networks.right")])
-def test_a_task_trains_what_is_shared_and_what_is_its_own(make: Callable[..., nn.Module], others: str) -> None:
+@pytest.mark.parametrize(("single", "others"), [(False, "heads.1"), (True, "networks.1")])
+def test_a_task_trains_what_is_shared_and_what_is_its_own(single: bool, others: str) -> None:
     torch.manual_seed(0)
-    model = make({"left": 10, "right": 10}, 36)
+    make, outputs = partial(LeNet, side=36), {"left": 10, "right": 10}
+    model = SingleTask(outputs, make) if single else make(outputs)
     cross_entropy(model(torch.rand(8, 1, 36, 36))["left"], torch.arange(8)).backward()  # type: ignore[no-untyped-call]
     moved = {name for name, p in model.named_parameters() if p.grad is not None and p.grad.any()}
     assert moved == {name for name, _ in model.named_parameters() if not name.startswith(others)}
@@ -213,11 +215,11 @@ def test_an_image_may_have_any_side_from_16(side: int) -> None:
         LeNet({"left": 3}, 15)
 
 
-@pytest.mark.parametrize(("name", "kind"), [("lenet", LeNet), ("stl", SeparateLeNets)])
+@pytest.mark.parametrize(("name", "kind"), [("lenet", LeNet), ("stl", SingleTask)])
 def test_losses_of_either_network_are_means_of_cross_entropy(name: str, kind: type[nn.Module], root: Path) -> None:
     workload = load_workload("multimnist:images=50", root=str(root))
     batch = workload.split("train").batch(range(50))  # type: ignore[attr-defined]
-    model = workload.model(name)
+    model = workload.build_model(name)
     assert isinstance(model, kind)
     predictions = workload.predict(model, batch)
     for task, loss in workload.losses(predictions, batch).mean().items():
@@ -248,7 +250,7 @@ def test_runs_leave_pages_and_a_rescaled_one_the_same_tensors(root: Path, call: 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "MultiMNIST is made of files in a folder: say which with `root`. Found none."),
+        ([], "MultiMNIST is made of files in a folder: name it with `root`. Found none."),
         (["--root", "mnist"], "Missing: train-labels-idx1-ubyte, t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte."),
         (["--data", "multimnist:images=0"], "Option `images` should be positive. Found `images=0`."),
         (["--data", "multimnist:pairs_seed=-1"], "Option `pairs_seed` should not be negative."),

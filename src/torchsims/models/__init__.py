@@ -1,4 +1,4 @@
-"""Networks with one output a task, and the losses of their tasks; they know no method.
+"""Networks with one output per task, and the losses of their tasks; they know no method.
 
 Example:
     >>> from functools import partial
@@ -15,35 +15,36 @@ Example:
     ['depth', 'normals', 'seg']
 """
 
-from torchsims.models._binary_losses import edges_loss, saliency_loss
-from torchsims.models._dense import HPS, STL
-from torchsims.models._dense_losses import dense_losses, depth_loss, normals_loss, segmentation_loss
-from torchsims.models._esmm import ESMM
-from torchsims.models._lenet import LeNet, SeparateLeNets
-from torchsims.models._mlp import MLP
-from torchsims.models._mmoe import MMoE
-from torchsims.models._ple import PLE
-from torchsims.models._sam2 import SAM2MTL
-from torchsims.models._sam2_configs import sam2_config
-from torchsims.models._sam2_stl import SAM2STL
-from torchsims.models._saving import load_trainable, save_trainable
-from torchsims.models._shared_bottom import SharedBottom
-from torchsims.models._singly import Singly
-from torchsims.models._table_losses import class_loss, number_loss, table_losses
+from torchsims.models.dense import (
+    HPS,
+    dense_losses,
+    depth_loss,
+    edges_loss,
+    normals_loss,
+    saliency_loss,
+    segmentation_loss,
+)
+from torchsims.models.lenet import LeNet
+from torchsims.models.registry import MODELS, SINGLE_TASK, Architecture
+from torchsims.models.sam2 import SAM2MTL, sam2_config
+from torchsims.models.saving import load_trainable, save_trainable
+from torchsims.models.single_task import SingleTask
+from torchsims.models.tabular import ESMM, MLP, PLE, MMoE, SharedBottom, TabularNetwork, class_loss, number_loss
 
 __all__ = [
     "ESMM",
     "HPS",
     "MLP",
+    "MODELS",
     "PLE",
     "SAM2MTL",
-    "SAM2STL",
-    "STL",
+    "SINGLE_TASK",
+    "Architecture",
     "LeNet",
     "MMoE",
-    "SeparateLeNets",
     "SharedBottom",
-    "Singly",
+    "SingleTask",
+    "TabularNetwork",
     "class_loss",
     "dense_losses",
     "depth_loss",
@@ -55,5 +56,4 @@ __all__ = [
     "sam2_config",
     "save_trainable",
     "segmentation_loss",
-    "table_losses",
 ]

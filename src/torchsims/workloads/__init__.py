@@ -1,7 +1,6 @@
-"""What can be trained, by name: a data set with its model, its losses and its metrics. They know no method.
+"""What can be trained, by name: a data set with its tasks and the architectures that suit it. They know no method.
 
-A name on the command line may carry options, ``scenes:images=512:resolution=96``; those of a workload are the fields of
-its class.
+A name on the command line may carry options, ``scenes:images=512:resolution=96``; they are arguments of the class.
 
 Example:
     >>> from torch.utils.data import DataLoader
@@ -9,13 +8,32 @@ Example:
     >>> workload = load_workload("scenes:images=16:resolution=32", tasks=["depth", "seg"])
     >>> workload.tasks
     ('depth', 'seg')
-    >>> model = workload.model("hps:width=8")
+    >>> model = workload.build_model("hps:width=8")
     >>> batch = next(iter(DataLoader(workload.split("train"), batch_size=2)))
     >>> sorted(workload.losses(workload.predict(model, batch), batch).mean())
     ['depth', 'seg']
 """
 
-from torchsims.workloads._base import Batched, InMemory, Workload
-from torchsims.workloads._names import NAMES, load_workload, preset
+from torchsims.workloads.base import Workload
+from torchsims.workloads.datasets import Batched, InMemory
+from torchsims.workloads.predictors import ArrayPredictor, FilePrediction, ImagePredictor, Predictor
+from torchsims.workloads.registry import WORKLOADS, load_workload, preset, restore_workload, workload_class
+from torchsims.workloads.table_predictor import TablePredictor
+from torchsims.workloads.task import TaskSpec
 
-__all__ = ["NAMES", "Batched", "InMemory", "Workload", "load_workload", "preset"]
+__all__ = [
+    "WORKLOADS",
+    "ArrayPredictor",
+    "Batched",
+    "FilePrediction",
+    "ImagePredictor",
+    "InMemory",
+    "Predictor",
+    "TablePredictor",
+    "TaskSpec",
+    "Workload",
+    "load_workload",
+    "preset",
+    "restore_workload",
+    "workload_class",
+]

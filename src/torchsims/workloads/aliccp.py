@@ -1,6 +1,6 @@
-"""Ali-CCP, or made-up click logs that look like it: clicks, and purchases after clicks."""
+"""Ali-CCP, or a synthetic click log like it: clicks, and purchases after clicks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, final
 
@@ -10,29 +10,27 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from torchsims._specs import choose
 from torchsims.data.clicks import ClickLog, Clicks, convert, generate_clicks, open_log
-from torchsims.losses import TaskLosses
-from torchsims.metrics import AUC, TaskMetric
-from torchsims.models import table_losses
-from torchsims.workloads._base import Batch, Batched
-from torchsims.workloads._tabular import AT_ONCE, TabularWorkload
+from torchsims.metrics import AUC
+from torchsims.models import class_loss
+from torchsims.workloads.base import choose_tasks
+from torchsims.workloads.datasets import Batched
+from torchsims.workloads.tabular import TARGET, TabularWorkload
+from torchsims.workloads.task import TaskMetric, TaskSpec
 
 __all__ = ["AliCCPWorkload"]
 
 TASKS = ("ctr", "cvr", "ctcvr")
-EVERY = 20  # of the training rows one so many is to validate on, where the log has no such split
+EVERY = 20  # one in 20 training rows is for validation, if the log has no such split
 
 
 @final
 class _Impressions(Batched):
-    """Impressions as tensors, read when they are asked for."""
-
-    at_once = AT_ONCE
+    """Impressions as tensors, read on demand."""
 
     def __init__(self, log: ClickLog, part: Clicks, rows: range | None = None, kept: int | None = None) -> None:
         self._log, self._part = log, part
-        self._rows, self._kept = rows, kept  # a part of the rows, or all but one in so many
+        self._rows, self._kept = rows, kept  # some of the rows, or all but one in `kept`
         self._mean, self._sd = np.array(list(log.numbers.values()), dtype=np.float32).reshape(-1, 2).T
 
     def __len__(self) -> int:
@@ -47,9 +45,9 @@ class _Impressions(Batched):
         columns: dict[str, NDArray[Any]] = {
             "numbers": numbers.astype(np.float32),
             "codes": self._part.columns(list(self._log.codes), rows).astype(np.int64),
-            "ctr": click,
-            "cvr": np.where(click > 0, purchase, -1),
-            "ctcvr": purchase,
+            f"{TARGET}ctr": click,
+            f"{TARGET}cvr": np.where(click > 0, purchase, -1),
+            f"{TARGET}ctcvr": purchase,
         }
         return {name: torch.from_numpy(column) for name, column in columns.items()}
 
@@ -63,19 +61,20 @@ class _Impressions(Batched):
 class AliCCPWorkload(TabularWorkload):
     """Clicks of all impressions (``ctr``), purchases of the clicked ones (``cvr``), and purchases of all (``ctcvr``).
 
-    The area under the ROC curve is reported for all three where two are trained: a product of probabilities is the
-    third, or a quotient. ESMM trains ``ctr`` and ``ctcvr``.
+    The area under the ROC curve is reported for all three where two are trained: the third probability is a product or
+    a quotient of the others. ESMM trains ``ctr`` and ``ctcvr``.
 
     Args:
-        rows: how many impressions are made up to train on, half as many to test on; with files, how many are used at
-            most, 0 for all.
-        log_seed: another one is another made-up log.
-        min_count: of files, ids that occur fewer times in training share one code.
-        columns: where the columns of files go; a folder in that of the files by default.
+        rows: number of impressions of the synthetic log to train on, with half as many to test on; with files, the
+            largest number that is used, 0 for all.
+        log_seed: seed of the synthetic log.
+        min_count: ids of files that occur fewer times in training share one code.
+        columns: folder for the converted columns of files; one in the folder of the files by default.
         tasks: out of ``ctr``, ``cvr`` and ``ctcvr``; the first two by default.
-        root: the folder of the files of Ali-CCP, raw or preprocessed; none for a made-up log.
+        root: folder of the files of Ali-CCP, raw or preprocessed; empty for a synthetic log.
     """
 
+    architectures: ClassVar[tuple[str, ...]] = ("sharedbottom", "mlp", "mmoe", "ple", "esmm")
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "default": {"epochs": 3, "batch": 1024, "lr": 1e-3, "model": "sharedbottom"},
         "small": {"epochs": 2, "batch": 256, "lr": 2e-3, "model": "sharedbottom:embedding=4"},
@@ -89,17 +88,32 @@ class AliCCPWorkload(TabularWorkload):
         columns: str = "",
         *,
         tasks: Sequence[str] = (),
-        root: str | None = None,
+        root: str = "",
     ) -> None:
-        for task in tasks:
-            choose("task", task, TASKS)
+        chosen = choose_tasks(tasks, TASKS, TASKS[:2])
         if not rows >= 0:
             raise ValueError(f"Option `rows` should not be negative. Found `rows={rows}`.")
-        self.tasks = tuple(tasks or TASKS[:2])
-        self._log = open_log(convert(root, columns or None, min_count)) if root else _made_up(rows or 100_000, log_seed)
+        self._log = (
+            open_log(convert(root, columns or None, min_count)) if root else _synthetic_log(rows or 100_000, log_seed)
+        )
         self._limit = rows
-        self.outputs = dict.fromkeys(self.tasks, 1)
-        self.width, self.codes = len(self._log.numbers), tuple(self._log.codes.values())
+        self._describe(chosen, len(self._log.numbers), self._log.codes.values())
+
+    def _describe(self, tasks: Sequence[str], numbers: int, codes: Iterable[int]) -> None:
+        self.specs = {task: TaskSpec(task, 1, class_loss, AUC, decode=torch.sigmoid) for task in tasks}
+        self.numbers, self.codes = numbers, tuple(codes)
+
+    def prediction_state(self) -> dict[str, Any]:
+        """Return the numbers of features and codes."""
+        return {"numbers": self.numbers, "codes": list(self.codes)}
+
+    @classmethod
+    def restore(
+        cls, options: Mapping[str, Any], tasks: Sequence[str], root: str, state: Mapping[str, Any]
+    ) -> "AliCCPWorkload":
+        workload = cls.__new__(cls)
+        workload._describe(choose_tasks(tasks, TASKS, TASKS[:2]), state["numbers"], state["codes"])
+        return workload
 
     def split(self, name: str) -> Batched:
         log, splits = self._log, self._log.splits
@@ -110,7 +124,7 @@ class AliCCPWorkload(TabularWorkload):
             return _Impressions(log, train, kept=EVERY)
         return _Impressions(log, train, rows=range(EVERY - 1, len(train), EVERY))
 
-    def predict(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
+    def predict(self, model: nn.Module, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return logits of the trained tasks, and scores that rank as the probabilities of the others would."""
         found = super().predict(model, batch)
         if "ctr" in found and "cvr" in found and "ctcvr" not in found:
@@ -119,15 +133,11 @@ class AliCCPWorkload(TabularWorkload):
             found["cvr"] = logsigmoid(found["ctcvr"]) - logsigmoid(found["ctr"])
         return found
 
-    def losses(self, predictions: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> TaskLosses:
-        return table_losses({task: predictions[task] for task in self.tasks}, batch, {})
-
     def metrics(self) -> dict[str, TaskMetric]:
-        reported = TASKS if "ctr" in self.tasks and len(self.tasks) > 1 else self.tasks
-        return {task: AUC() for task in reported}
+        return {task: AUC() for task in (TASKS if "ctr" in self.specs and len(self.specs) > 1 else self.tasks)}
 
 
-@lru_cache(maxsize=2)  # settings are checked before a run, and every run of a comparison trains on the same log
-def _made_up(rows: int, seed: int) -> ClickLog:
-    world = generate_clicks(rows + rows // 2, seed)
-    return ClickLog.of(world.part(slice(rows)), world.part(slice(rows, None)))
+@lru_cache(maxsize=2)  # every run of a comparison trains on the same log
+def _synthetic_log(rows: int, seed: int) -> ClickLog:
+    clicks = generate_clicks(rows + rows // 2, seed)
+    return ClickLog.of(clicks.part(slice(rows)), clicks.part(slice(rows, None)))

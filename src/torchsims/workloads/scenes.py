@@ -1,31 +1,30 @@
-"""Rendered rooms, :class:`torchsims.data.Scenes`: dense prediction without a download."""
+"""Dense prediction on rendered rooms, :class:`torchsims.data.Scenes`, without a download."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, final
 
 from torchsims.data import Scenes
 from torchsims.data.scenes import CHANNELS
-from torchsims.workloads._base import InMemory
-from torchsims.workloads._dense import DenseWorkload
+from torchsims.workloads.datasets import InMemory
+from torchsims.workloads.dense import DenseWorkload
 
 __all__ = ["SceneWorkload"]
 
-USUAL = ("seg", "depth", "normals")
+DEFAULT = ("seg", "depth", "normals")
 
 
 @final
 class SceneWorkload(DenseWorkload):
-    """Segmentation, depth and normals of rendered rooms; outlines of things, ``edges``, if asked for.
+    """Segmentation, depth and normals of rendered rooms; also the edges of objects, if named in ``tasks``.
 
-    The images are rendered once and kept in memory. They do not depend on the seed of a run: seeds differ in where the
-    model starts and in the order of the images.
+    The images are rendered once and kept in memory. They do not depend on the seed of a run.
 
     Args:
-        images: how many to train on; a quarter as many, but 64 at least, to validate on, and twice that to test on.
+        images: number of training images. The validation split has a quarter as many, but at least 64, and the test
+            split twice as many as that.
         resolution: height and width in pixels.
-        scene_seed: another one is another data set.
+        scene_seed: seed of the data set.
         tasks: out of ``seg``, ``depth``, ``normals`` and ``edges``; all but the last by default.
-        root: none, because there is nothing to read.
     """
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
@@ -40,11 +39,8 @@ class SceneWorkload(DenseWorkload):
         scene_seed: int = 0,
         *,
         tasks: Sequence[str] = (),
-        root: str | None = None,
     ) -> None:
-        super().__init__(CHANNELS, tasks, USUAL)
-        if root is not None:
-            raise ValueError(f"Scenes are rendered and have no folder. Leave out `root`. Found `root = {root}`.")
+        super().__init__(CHANNELS, tasks, DEFAULT)
         if not images >= 1:
             raise ValueError(f"Option `images` should be positive. Found `images={images}`.")
         held_out = max(64, images // 4)

@@ -1,8 +1,8 @@
 """Any table with several targets, from a CSV or Parquet file."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, ClassVar, final
 from zlib import crc32
@@ -10,15 +10,16 @@ from zlib import crc32
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
-from torchsims._specs import choose
 from torchsims.data.tables import Features, Target, read_table, split_rows
-from torchsims.losses import TaskLosses
-from torchsims.metrics import Classification, Regression, TaskMetric
-from torchsims.models import table_losses
-from torchsims.workloads._base import InMemory
-from torchsims.workloads._tabular import AT_ONCE, TabularWorkload
+from torchsims.metrics import Classification, Regression
+from torchsims.models import class_loss, number_loss
+from torchsims.registry import choose
+from torchsims.workloads.datasets import InMemory
+from torchsims.workloads.table_predictor import TablePredictor
+from torchsims.workloads.tabular import TARGET, TabularWorkload
+from torchsims.workloads.task import Loss, TaskMetric, TaskSpec
 
 __all__ = ["TableWorkload"]
 
@@ -34,13 +35,13 @@ class TableWorkload(TabularWorkload):
     not depend on the seed of a run.
 
     Args:
-        types: ``auto``, ``number`` or ``class`` for all targets, or one for each, joined by ``+``.
-        ignore: the names of columns that are neither features nor targets, joined by ``+``.
-        split_seed: another one is another split into 80 % training, 10 % validation and 10 % test.
-        units: ``native`` or ``standard``, which divides the loss of a number by its variance, for comparison.
-        missing: ``masked``, or ``zero``, where a missing label counts as one without a loss, for comparison: the mean
-            is over all rows, and the loss of a task shrinks with its share of labels.
-        tasks: the names of the columns to predict.
+        ignore: names of columns that are neither features nor targets, joined by ``+``.
+        split_seed: seed of the split into 80 % training, 10 % validation and 10 % test rows.
+        units: ``native``; or ``standard``, for comparison, which divides the loss of a number by its variance.
+        missing: ``masked``; or ``zero``, for comparison, where a missing label counts as a label without a loss: the
+            mean is over all rows, and the loss of a task shrinks with its share of labels.
+        types: ``auto``, ``number`` or ``class``, one for all targets or one per target.
+        tasks: names of the columns to predict.
         root: the CSV or Parquet file.
     """
 
@@ -51,14 +52,14 @@ class TableWorkload(TabularWorkload):
 
     def __init__(
         self,
-        types: str = "auto",
         ignore: str = "",
         split_seed: int = 0,
         units: str = "native",
         missing: str = "masked",
         *,
+        types: Sequence[str] = (),
         tasks: Sequence[str] = (),
-        root: str | None = None,
+        root: str = "",
     ) -> None:
         if not root:
             raise ValueError("Option --csv should name a CSV or Parquet file. Found none.")
@@ -66,40 +67,15 @@ class TableWorkload(TabularWorkload):
             raise ValueError("Option --targets should name columns, separated by commas. Found none.")
         if len(set(tasks)) < len(tasks):
             raise ValueError(f"Targets should be distinct. Found {', '.join(tasks)}.")
-        if taken := sorted({"numbers", "codes", "mean"} & set(tasks)):
-            raise ValueError(f"A target should not be called `{taken[0]}`, which stands for something else here.")
         choose("system of units", units, UNITS)
         choose("treatment of missing labels", missing, MISSING)
-        self._units, self._missing = units, missing
-        self._rows = _fit(_known(Path(root)), tuple(tasks), types, ignore, split_seed)
-        self._know(self._rows.features, self._rows.targets)
+        self._rows = _fit(_file(Path(root)), tuple(tasks), tuple(types), ignore, split_seed)
+        self._describe(self._rows.features, self._rows.targets, units, missing)
 
-    def _know(self, features: Features, targets: Sequence[Target]) -> None:
+    def _describe(self, features: Features, targets: Sequence[Target], units: str, missing: str) -> None:
         self._features, self._targets = features, {target.name: target for target in targets}
-        self.tasks = tuple(self._targets)
-        self.outputs = {task: target.outputs for task, target in self._targets.items()}
-        self.width, self.codes = features.width, features.codes
-
-    @classmethod
-    def restored(cls, fitted: Mapping[str, Any]) -> "TableWorkload":
-        """Return the workload that :meth:`fitted` told of, for predictions: it has no rows of its own."""
-        workload = cls.__new__(cls)
-        workload._know(Features.from_plain(fitted["features"]), list(map(Target.from_plain, fitted["targets"])))
-        return workload
-
-    def encode(self, table: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
-        """Return the features of rows as a batch."""
-        return _batch(self._features, table)
-
-    @property
-    def categories(self) -> tuple[str, ...]:
-        """The columns that are text."""
-        return tuple(self._features.categories)
-
-    @property
-    def targets(self) -> Mapping[str, Target]:
-        """What is predicted, by task."""
-        return self._targets
+        self.specs = {target.name: _task(target, units, missing) for target in targets}
+        self.numbers, self.codes = features.width, features.codes
 
     def split(self, name: str) -> InMemory:
         return self._rows.split(name)
@@ -107,32 +83,47 @@ class TableWorkload(TabularWorkload):
     def items(self, name: str) -> int:
         return len(self._rows.places[name])
 
-    def fitted(self) -> dict[str, Any]:
+    def prediction_state(self) -> dict[str, Any]:
+        """Return the fitted features and targets, and a checksum of the table."""
         return {
             "features": self._features.plain(),
             "targets": [target.plain() for target in self._targets.values()],
             "checksum": self._rows.checksum(),
         }
 
-    def losses(self, predictions: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> TaskLosses:
-        native = self._units == "native"
-        found = table_losses(
-            predictions, batch, {task: target.sd if native else 1.0 for task, target in self._targets.items()}
-        )
-        if self._missing == "masked":
-            return found
-        return TaskLosses(total=found.total, count=dict.fromkeys(predictions, len(batch["numbers"])))
+    @classmethod
+    def restore(
+        cls, options: Mapping[str, Any], tasks: Sequence[str], root: str, state: Mapping[str, Any]
+    ) -> "TableWorkload":
+        workload = cls.__new__(cls)
+        features, targets = Features.from_plain(state["features"]), list(map(Target.from_plain, state["targets"]))
+        workload._describe(features, targets, options.get("units", "native"), options.get("missing", "masked"))
+        return workload
 
-    def metrics(self) -> dict[str, TaskMetric]:
-        return {
-            task: Regression(target.sd) if target.classes is None else Classification(len(target.classes))
-            for task, target in self._targets.items()
-        }
+    def predictor(self, model: nn.Module) -> TablePredictor:
+        return TablePredictor(self, model, self._features, self._targets)
+
+
+def _task(target: Target, units: str, missing: str) -> TaskSpec:
+    loss: Loss = class_loss
+    metric: Callable[[], TaskMetric]
+    if target.classes is None:
+        loss = partial(number_loss, sd=target.sd if units == "native" else 1.0)
+        metric = partial(Regression, target.sd)
+    else:
+        metric = partial(Classification, len(target.classes))
+    return TaskSpec(target.name, target.outputs, partial(_count_all, loss) if missing == "zero" else loss, metric)
+
+
+def _count_all(loss: Loss, prediction: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the sum of a loss, and the number of all rows instead of those with a label."""
+    total, count = loss(prediction, target)
+    return total, torch.full_like(count, len(target))
 
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """A table that was read and looked at once, for all workloads that differ in their losses only."""
+    """A table that was read and fitted once, for all workloads that differ in their losses only."""
 
     features: Features
     targets: Sequence[Target]
@@ -143,7 +134,7 @@ class _Rows:
     def split(self, name: str) -> InMemory:
         if name not in self.kept:
             rows = torch.from_numpy(self.places[name])
-            self.kept[name] = InMemory({key: column[rows] for key, column in self.columns.items()}, AT_ONCE)
+            self.kept[name] = InMemory({key: column[rows] for key, column in self.columns.items()})
         return self.kept[name]
 
     def checksum(self) -> int:
@@ -153,9 +144,9 @@ class _Rows:
         return total
 
 
-@lru_cache(maxsize=2)  # settings are checked before a run, and every run of a comparison takes the same table
-def _fit(known: "_File", tasks: tuple[str, ...], types: str, ignore: str, split_seed: int) -> _Rows:
-    table, left_out = read_table(known.path), [name.strip() for name in ignore.split("+") if name.strip()]
+@lru_cache(maxsize=2)  # every run of a comparison takes the same table
+def _fit(file: "_File", tasks: tuple[str, ...], types: tuple[str, ...], ignore: str, split_seed: int) -> _Rows:
+    table, left_out = read_table(file.path), [name.strip() for name in ignore.split("+") if name.strip()]
     for name in [*tasks, *left_out]:
         choose("column", name, table)
     kinds = _types(types, len(tasks))
@@ -165,12 +156,13 @@ def _fit(known: "_File", tasks: tuple[str, ...], types: str, ignore: str, split_
     if not features:
         raise ValueError("A table should have columns beside its targets. Found none.")
     targets = [
-        Target.fit(task, train[task], kind)  # type: ignore[arg-type]  # it says which there are
+        Target.fit(task, train[task], kind)  # type: ignore[arg-type]  # `fit` checks it
         for task, kind in zip(tasks, kinds, strict=True)
     ]
     fitted = Features.fit(train, features)
-    columns = _batch(fitted, table)  # of all rows: what is wrong with any of them is said before the training
-    columns |= {target.name: _as_tensor(target.encode(table[target.name])) for target in targets}
+    numbers, codes = fitted.encode(table)  # all rows: an error in any of them is raised before the training
+    columns = {"numbers": torch.from_numpy(numbers), "codes": torch.from_numpy(codes)}
+    columns |= {f"{TARGET}{target.name}": _as_tensor(target.encode(table[target.name])) for target in targets}
     return _Rows(fitted, targets, columns, places)
 
 
@@ -183,24 +175,19 @@ class _File:
     size: int = 0
 
 
-def _known(path: Path) -> _File:
+def _file(path: Path) -> _File:
     if not path.is_file():
-        return _File(path)  # who reads it says so
+        return _File(path)  # the reader raises the error
     stat = path.stat()
     return _File(path, stat.st_mtime_ns, stat.st_size)
-
-
-def _batch(features: Features, table: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
-    numbers, codes = features.encode(table)
-    return {"numbers": torch.from_numpy(numbers), "codes": torch.from_numpy(codes)}
 
 
 def _as_tensor(labels: NDArray[Any]) -> Tensor:
     return torch.from_numpy(labels.astype(np.float32) if labels.dtype.kind == "f" else labels)
 
 
-def _types(text: str, count: int) -> list[str]:
-    kinds = [kind.strip() for kind in text.split("+")]
-    if len(kinds) not in (1, count):
-        raise ValueError(f"Option `types` should have one type, or one for each of {count} targets. Found `{text}`.")
-    return kinds * (count // len(kinds))
+def _types(types: Sequence[str], count: int) -> Sequence[str]:
+    if len(types) not in (0, 1, count):
+        found = ",".join(types)
+        raise ValueError(f"Option --types should have one type, or one for each of {count} targets. Found `{found}`.")
+    return types if len(types) == count else list(types or ("auto",)) * count

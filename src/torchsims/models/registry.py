@@ -1,0 +1,125 @@
+"""Every architecture by name: built in, registered by an installed package, or ``package.module:Class``."""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+import torch
+from torch import nn
+
+from torchsims.models.single_task import SingleTask
+from torchsims.registry import Registry, Spec, choose, convert_options, is_class_path, option_defaults, option_text
+
+__all__ = ["MODELS", "SINGLE_TASK", "Architecture"]
+
+SINGLE_TASK = "stl"
+"""Name of the model with one network per task."""
+
+_BUILTIN = {
+    "hps": "torchsims.models.dense:HPS",
+    "sam2": "torchsims.models.sam2:SAM2MTL",
+    "mlp": "torchsims.models.tabular:MLP",
+    "sharedbottom": "torchsims.models.tabular:SharedBottom",
+    "mmoe": "torchsims.models.tabular:MMoE",
+    "ple": "torchsims.models.tabular:PLE",
+    "esmm": "torchsims.models.tabular:ESMM",
+    "lenet": "torchsims.models.lenet:LeNet",
+}
+_ALONE = {"esmm": "sharedbottom"}  # a product of two tasks needs both; one task alone has a tower
+
+MODELS = Registry("model", "torchsims.models", lambda: _BUILTIN)
+"""Network classes by name. A class is called with the outputs by task, what the data asks for, and its options.
+
+A class may have two static methods that take its options: ``validate`` raises for a bad value, and is then called
+instead of making the network to check it; ``check_sources`` raises if a file that it reads is missing.
+"""
+
+
+@final
+@dataclass(frozen=True)
+class Architecture:
+    """A network class with its options, for all tasks or one network per task.
+
+    Attributes:
+        name: name in :data:`MODELS`, or ``package.module:Class``.
+        options: values of its options.
+        single_task: whether there is one network per task.
+
+    Example:
+        >>> architecture = Architecture.parse("stl:width=8", known=["hps", "sam2"])
+        >>> str(architecture), type(architecture.build({"depth": 1}, {})).__name__
+        ('stl:of=hps:width=8', 'SingleTask')
+    """
+
+    name: str
+    options: Mapping[str, Any]
+    single_task: bool = False
+
+    @classmethod
+    def parse(cls, text: str, known: Sequence[str]) -> "Architecture":
+        """Return the architecture that a text names; raise for an unknown name or a bad option.
+
+        Args:
+            text: a name with options; empty for the first known name.
+            known: the built-in names that suit the data.
+        """
+        spec = Spec.parse(text or known[0])
+        name, options = spec.name, dict(spec.options)
+        if single := name == SINGLE_TASK:
+            name = Spec.parse(options.pop("of", known[0])).name
+        if not is_class_path(name):
+            installed = [other for other in MODELS.names() if other not in _BUILTIN]
+            choose("model", name, [*known, *installed] if single else [*known, *installed, SINGLE_TASK])
+        name = _ALONE.get(name, name) if single else name
+        network = _load(name)
+        values = convert_options(f"model `{name}`", options, option_defaults(network))
+        if validate := getattr(network, "validate", None):
+            validate(**values)
+        return cls(name, values, single)
+
+    def __str__(self) -> str:
+        options = {key: option_text(value) for key, value in self.options.items()}
+        return str(Spec(SINGLE_TASK, {"of": self.name, **options}) if self.single_task else Spec(self.name, options))
+
+    def as_single_task(self) -> "Architecture":
+        """Return the same architecture with one network per task."""
+        return replace(self, name=_ALONE.get(self.name, self.name), single_task=True)
+
+    def build(self, outputs: Mapping[str, int], arguments: Mapping[str, Any]) -> nn.Module:
+        """Return a new network.
+
+        Args:
+            outputs: outputs of the network, by task.
+            arguments: keyword arguments that the data asks for.
+        """
+        network, given = _load(self.name), {**arguments, **self.options}
+        try:
+            inspect.signature(network).bind(outputs, **given)
+        except TypeError as error:
+            expected = ", ".join(["outputs", *given])
+            raise ValueError(f"Model `{self.name}` should take the arguments {expected}. Found: {error}.") from error
+        if self.single_task:
+            return SingleTask(outputs, lambda own: network(own, **given))
+        return network(outputs, **given)
+
+    def check(self, outputs: Mapping[str, int], arguments: Mapping[str, Any]) -> None:
+        """Raise if :meth:`build` would reject an argument, without allocating memory for the network."""
+        if hasattr(_load(self.name), "validate"):
+            return  # :meth:`parse` called it
+        # Where an operation has no meta implementation, errors are found when the network is built.
+        with suppress(NotImplementedError, RuntimeError), torch.random.fork_rng(devices=[]), torch.device("meta"):
+            self.build(outputs, arguments)
+
+    def check_sources(self) -> None:
+        """Raise if a file that the network is read from is missing."""
+        if check := getattr(_load(self.name), "check_sources", None):
+            check(**self.options)
+
+
+def _load(name: str) -> type[nn.Module]:
+    network = MODELS.load(name)
+    if not (isinstance(network, type) and issubclass(network, nn.Module)):
+        raise ValueError(f"Model `{name}` should be a subclass of torch.nn.Module.")  # noqa: TRY004  # bad input
+    return network

@@ -1,0 +1,63 @@
+"""The losses of tabular tasks as sums over the labelled rows, and the number of those rows."""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy, logsigmoid
+
+__all__ = ["class_loss", "number_loss"]
+
+SumAndCount = tuple[Tensor, Tensor]
+
+EXACT = 1e-15  # the square of what rounding of single precision leaves of a unit: no row is known better
+
+
+def number_loss(prediction: Tensor, target: Tensor, sd: Tensor | float = 1.0) -> SumAndCount:
+    r"""Return the squared error in native units summed over the rows whose target is known, and their number.
+
+    .. math::
+        \text{total} = \text{sd}^2 \sum_{r : z_r \text{ known}} (\hat z_r - z_r)^2
+
+    Single precision holds z whatever the unit, and double precision the total, which is never exactly zero: its
+    mean is at least 1e-15 :math:`\text{sd}^2`, so that its logarithm exists where a batch is fitted to the last bit.
+
+    Args:
+        prediction: :math:`\hat z` in standard units, `row x 1`, or `row x target` for several targets at once.
+        target: z in standard units, `row`, or `row x target`; NaN where missing.
+        sd: how many native units a standard unit is; in double precision, `target`, if there are several.
+
+    Example:
+        >>> total, count = number_loss(torch.tensor([[1.0], [2.0], [3.0]]), torch.tensor([0.0, torch.nan, 3.5]), sd=10)
+        >>> total.item(), count.item()
+        (125.0, 2)
+    """
+    known = ~target.isnan()
+    error = prediction.reshape(target.shape) - target.where(known, 0.0)
+    count = known.sum(0)
+    total = error.double().square().where(known, 0.0).sum(0)
+    return sd**2 * torch.maximum(total, EXACT * count), count
+
+
+def class_loss(prediction: Tensor, target: Tensor) -> SumAndCount:
+    r"""Return the cross-entropy summed over the rows whose class is known, and their number.
+
+    .. math::
+        \text{total} = -\sum_{r : y_r \ge 0} \ln p_r(y_r), \qquad p = \operatorname{softmax}(x)
+        \text{ or, with one output, } p(1) = \frac1{1 + e^{-x}}
+
+    In double precision: where a class is certain, the loss of single precision would be zero.
+
+    Args:
+        prediction: scores x, `row x class`, or the logit of class 1, `row x 1`.
+        target: classes y, `row`; negative where missing.
+
+    Example:
+        >>> total, count = class_loss(torch.zeros(3, 1), torch.tensor([0, 1, -1]))
+        >>> round((total / count).exp().item(), 6), count.item()
+        (2.0, 2)
+    """
+    known, x = target >= 0, prediction.double()
+    if x.shape[1] > 1:
+        return cross_entropy(x, target.clamp(min=-1), ignore_index=-1, reduction="sum"), known.sum()
+    x = x.squeeze(-1)
+    each = -logsigmoid(torch.where(target > 0, x, -x))
+    return each.where(known, 0.0).sum(), known.sum()

@@ -1,0 +1,50 @@
+"""Data sets that return many items at once."""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import final
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+__all__ = ["Batched", "InMemory"]
+
+
+class Batched(Dataset[dict[str, Tensor]]):
+    """A data set that returns many items at once, faster than one by one."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def batch(self, items: Sequence[int]) -> dict[str, Tensor]:
+        """Return some items, each field with a leading dimension."""
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        return {name: column[0] for name, column in self.batch([index]).items()}
+
+
+@final
+class InMemory(Batched):
+    """A data set that is kept in memory.
+
+    Args:
+        columns: every field of all items, each with a leading dimension for the item.
+
+    Example:
+        >>> import torch
+        >>> data = InMemory({"x": torch.arange(6).view(3, 2), "y": torch.ones(3)})
+        >>> len(data), data[2]["x"]
+        (3, tensor([4, 5]))
+    """
+
+    def __init__(self, columns: Mapping[str, Tensor]) -> None:
+        self.columns = columns
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def batch(self, items: Sequence[int]) -> dict[str, Tensor]:
+        rows = torch.tensor(items, dtype=torch.int64)
+        return {name: column[rows] for name, column in self.columns.items()}

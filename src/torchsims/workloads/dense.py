@@ -1,0 +1,82 @@
+"""Dense prediction: one prediction per pixel and task."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from torchsims.metrics import Depth, Edges, Normals, Saliency, Segmentation
+from torchsims.models.dense import DENSE_LOSSES
+from torchsims.workloads.base import Workload, choose_tasks
+from torchsims.workloads.predictors import ImagePredictor
+from torchsims.workloads.task import Display, TaskMetric, TaskSpec, identity
+
+__all__ = ["DenseWorkload", "dense_task"]
+
+_Kind = tuple[Callable[..., TaskMetric], Display, Callable[[Tensor], Tensor]]
+_argmax = partial(torch.argmax, dim=1)
+
+_TASKS: dict[str, _Kind] = {
+    "seg": (Segmentation, "classes", _argmax),
+    "depth": (Depth, "distances", identity),
+    "normals": (Normals, "directions", identity),
+    "edges": (Edges, "outlines", torch.sigmoid),
+    "parts": (Segmentation, "classes", _argmax),
+    "saliency": (Saliency, "outlines", torch.sigmoid),
+}
+"""Metric, how a picture shows it, and what it shows of a prediction; the losses are those of ``dense_losses``."""
+
+
+def dense_task(name: str, outputs: int) -> TaskSpec:
+    """Return the description of a dense task.
+
+    Args:
+        name: ``seg``, ``depth``, ``normals``, ``edges``, ``parts`` or ``saliency``.
+        outputs: channels of the prediction.
+
+    Example:
+        >>> dense_task("seg", 13).shown_as
+        'classes'
+    """
+    metric, shown_as, decode = _TASKS[name]
+    make = partial(metric, outputs) if shown_as == "classes" else metric
+    return TaskSpec(name, outputs, DENSE_LOSSES[name], make, shown_as, decode)
+
+
+class DenseWorkload(Workload):
+    """Images with one label per pixel and task.
+
+    Args:
+        channels: channels of the prediction of every task of the data.
+        tasks: the tasks to train; empty for ``default``.
+        default: the tasks that are trained by default.
+    """
+
+    architectures: ClassVar[tuple[str, ...]] = ("hps", "sam2")
+
+    def __init__(self, channels: Mapping[str, int], tasks: Sequence[str], default: Sequence[str]) -> None:
+        chosen = choose_tasks(tasks, channels, default)
+        self.specs = {task: dense_task(task, channels[task]) for task in chosen}
+        self._shape: tuple[int, int] | None = None  # known when the training data are read, or from a checkpoint
+
+    def prediction_state(self) -> dict[str, Any]:
+        """Return height and width of the training images."""
+        return {"shape": list(self._image_shape())}
+
+    @classmethod
+    def restore(cls, options: Mapping[str, Any], tasks: Sequence[str], root: str, state: Mapping[str, Any]) -> Any:
+        workload = super().restore(options, tasks, root, state)
+        height, width = state["shape"]
+        workload._shape = (int(height), int(width))
+        return workload
+
+    def predictor(self, model: nn.Module) -> ImagePredictor:
+        return ImagePredictor(self, model, self._image_shape())
+
+    def _image_shape(self) -> tuple[int, int]:
+        if self._shape is None:
+            height, width = self.split("train")[0]["image"].shape[-2:]
+            self._shape = (height, width)
+        return self._shape

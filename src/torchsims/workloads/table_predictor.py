@@ -1,0 +1,124 @@
+"""Predictions for the rows of a table."""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from torchsims.data.tables import Features, Target, read_table
+from torchsims.workloads.predictors import FilePrediction, Predictor
+
+if TYPE_CHECKING:
+    from torchsims.workloads.base import Workload
+
+__all__ = ["TablePredictor"]
+
+Columns = Mapping[str, NDArray[Any]]
+Table = str | PathLike[str] | Columns
+
+NOTE = (
+    "One line per row, in the order of the table. Typical: the mean of numbers, the most frequent class. "
+    "The probability is that of the predicted class."
+)
+
+
+@final
+class TablePredictor(Predictor):
+    r"""Predicts the targets of the rows of a table.
+
+    Args:
+        workload: describes the tasks; its data are not used.
+        model: the trained model.
+        features: how columns become inputs of the model.
+        targets: how outputs of the model become values.
+
+    Example:
+        >>> import tempfile
+        >>> from torchsims.workloads import load_workload
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     table, rows = Path(folder) / "table.csv", "".join(f"{i},{i % 2},{3 * i}\n" for i in range(100))
+        ...     _ = table.write_text(f"x,odd,y\n{rows}")
+        ...     workload = load_workload("table", ("y", "odd"), str(table))
+        >>> predictor = workload.predictor(workload.build_model())
+        >>> found = predictor.predict({"x": np.array([3.0, np.nan, 1e3])})
+        >>> {task: len(column) for task, column in found.items()}
+        {'y': 3, 'odd': 3}
+    """
+
+    def __init__(
+        self, workload: "Workload", model: nn.Module, features: Features, targets: Mapping[str, Target]
+    ) -> None:
+        super().__init__(workload, model)
+        self._features, self._targets = features, targets
+
+    def predict(self, data: Table) -> dict[str, NDArray[Any]]:
+        """Return the prediction of every task, one value per row: numbers in the unit of the table, classes by name.
+
+        A category that the training did not see, and a missing value, are predicted from the other columns.
+
+        Args:
+            data: a CSV or Parquet file, or columns by name. Columns that are not features are ignored.
+        """
+        return {task: self._targets[task].decode(out) for task, out in self._network_outputs(data).items()}
+
+    def predict_proba(self, data: Table) -> dict[str, NDArray[np.float64]]:
+        """Return the probabilities of the classes, `row x class`, of every task that has classes."""
+        outputs = self._network_outputs(data)
+        kinds = {task: target.kind for task, target in self._targets.items()}
+        return {task: Target.probabilities(out) for task, out in outputs.items() if kinds[task] == "class"}
+
+    def predict_file(self, path: str | PathLike[str]) -> FilePrediction:
+        """Return what is predicted from a CSV or Parquet file."""
+        path, columns = Path(path), self._read(path)
+        found, probabilities = self.predict(columns), self.predict_proba(columns)
+        written: list[tuple[str, NDArray[Any]]] = []
+        rows = []
+        for task, values in found.items():
+            if task in probabilities:
+                values = as_integers(values)
+                names, counts = np.unique(values, return_counts=True)
+                typical: Any = str(names[counts.argmax()])
+                written += [(task, values), (f"{task} probability", probabilities[task].max(1))]
+            else:
+                typical = float(values.astype(np.float64).mean())
+                written.append((task, values))
+            rows.append({"table": path.name, "rows": len(values), "task": task, "typical": typical})
+        return FilePrediction(path, found, rows, NOTE, {"predictions.csv": _as_csv(written)})
+
+    def _read(self, path: str | PathLike[str]) -> dict[str, NDArray[Any]]:
+        """Return the columns of a file, with categories as text, whatever they look like."""
+        return read_table(Path(path), tuple(self._features.categories))
+
+    def _network_outputs(self, data: Table) -> dict[str, NDArray[Any]]:
+        columns = data if isinstance(data, Mapping) else self._read(data)
+        numbers, codes = self._features.encode(columns)
+        found = self._outputs({"numbers": torch.from_numpy(numbers), "codes": torch.from_numpy(codes)})
+        return {task: values.cpu().numpy() for task, values in found.items()}
+
+
+def as_integers(classes: NDArray[Any]) -> NDArray[Any]:
+    """Return classes that are whole numbers as integers, and others as they are.
+
+    Example:
+        >>> as_integers(np.array([0.0, 2.0])).tolist(), as_integers(np.array([0.5, 2.0])).tolist()
+        ([0, 2], [0.5, 2.0])
+    """
+    if classes.dtype.kind == "f":
+        numbers = classes.astype(np.float64)
+        return classes.astype(np.int64) if (numbers == np.round(numbers)).all() else classes
+    return classes
+
+
+def _as_csv(columns: Sequence[tuple[str, NDArray[Any]]]) -> bytes:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([name for name, _ in columns])
+    writer.writerows(zip(*(column.tolist() for _, column in columns), strict=True))
+    return text.getvalue().encode()
