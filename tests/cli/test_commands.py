@@ -316,7 +316,7 @@ def test_every_table_names_methods_that_exist(name: str) -> None:
         (["train", "--tasks", "seg,dept"], "There is no task `dept`. Did you mean `depth`?"),
         (["train", "--rescale", "dept=3"], "There is no task `dept`. Did you mean `depth`?"),
         (["train", "--rescale", "depth"], "should look like task=number"),
-        (["train", "--root", "/nowhere"], "have no folder"),
+        (["train", "--root", "/nowhere"], "has no setting `root`"),
         (["train", "--preset", "smal"], "There is no preset of the data `smal`. Did you mean `small`?"),
         (["train", "--model", "hsp"], "There is no model `hsp`. Did you mean `hps`?"),
         (["train", "--epochs", "0"], "Parameter `epochs` should be positive"),

@@ -107,7 +107,7 @@ def test_every_setting_says_what_it_is() -> None:
         ({"model": "hsp"}, "There is no model `hsp`. Did you mean `hps`?"),
         ({"tasks": ("dept",)}, "There is no task `dept`. Did you mean `depth`?"),
         ({"tasks": ("depth", "depth")}, "Parameter `tasks` should hold distinct names"),
-        ({"root": "/nowhere"}, "Scenes are rendered and have no folder"),
+        ({"root": "/nowhere"}, "has no setting `root`"),
         ({"rescale": {"depth": 0.0}}, "Parameter `rescale` should be positive"),
         ({"rescale": {"edges": 2.0}}, "There is no task `edges`"),
         ({"epochs": 0}, "Parameter `epochs` should be positive"),

@@ -28,19 +28,15 @@ def predict(
     named: Named = None,
 ) -> None:
     """Predict every task for images (colour maps, IMAGE_TASK.png) or rows of tables (TABLE_predictions.csv)."""
-    from torchsims.reporting import markdown, prediction_report, write_report
+    from torchsims.reporting import markdown, output_names, prediction_report, write_report
     from torchsims.training import load
 
     begin = time.perf_counter()
     out = out or Path("runs") / "predict"
-    command = join(["torchsims", "predict", str(run), *map(str, files)])
     with bad_input():
-        names = [path.name for path in files]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise ValueError(f"Files should have distinct names. Found more than one `{twice[0]}`.")
+        output_names(files)
         predictor = load(run, named=named or ())
-        predictions = [predictor.predict_file(path) for path in files]
-        report, contents = prediction_report(predictions, command, {"run": str(run)})
+        contents, report = prediction_report(run, [predictor.predict_file(path) for path in files])
     prepare_output_dir(out)
     for name, content in contents.items():
         (out / name).write_bytes(content)

@@ -33,13 +33,12 @@ if TYPE_CHECKING:  # what `__getattr__` does, for readers and type checkers
     from torchsims.reporting._comparison import comparison_report, delta_b_by_label, run_report, worst_shortfalls
     from torchsims.reporting._curves import training_curves, validation_curves, weight_curves
     from torchsims.reporting._pictures import colour_map, picture_row, png, predictions
-    from torchsims.reporting._predictions import Predicted, output_names, prediction_report
+    from torchsims.reporting._predictions import output_names, prediction_report
 
 __all__ = [
     "Advance",
     "Column",
     "Failure",
-    "Predicted",
     "Progress",
     "Report",
     "Row",
@@ -83,7 +82,7 @@ _HOMES = {
     "_comparison": ("comparison_report", "delta_b_by_label", "run_report", "worst_shortfalls"),
     "_curves": ("training_curves", "validation_curves", "weight_curves"),
     "_pictures": ("colour_map", "picture_row", "png", "predictions"),
-    "_predictions": ("Predicted", "output_names", "prediction_report"),
+    "_predictions": ("output_names", "prediction_report"),
 }
 
 

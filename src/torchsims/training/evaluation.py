@@ -10,7 +10,7 @@ from torch.utils.data import Dataset
 
 from torchsims.training.batches import load_batches
 from torchsims.training.run import Metrics, Samples
-from torchsims.workloads import Batched, Workload
+from torchsims.workloads import Workload
 
 __all__ = ["evaluate", "predict_samples"]
 
@@ -34,7 +34,7 @@ def evaluate(
     device = next(model.parameters()).device
     for metric in metrics.values():
         metric.to(device)
-    size = dataset.at_once if isinstance(dataset, Batched) else workload.at_once
+    size = workload.at_once
     with _evaluating(model):
         for batch in load_batches(dataset, (list(own[i : i + size]) for i in range(0, len(own), size)), workers):
             batch = to_device(batch)

@@ -8,13 +8,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from torchsims.registry import Spec
 from torchsims.training.checkpoints import CHECKPOINT, read_checkpoint
 from torchsims.training.config import RunConfig
 from torchsims.training.resolution import check_registered
 from torchsims.training.seeding import mix
 from torchsims.training.trainable import load_trainable_state
-from torchsims.workloads import Predictor, Workload, workload_class
+from torchsims.workloads import Predictor, Workload, restore_workload
 
 __all__ = ["load", "load_model", "read_run_config"]
 
@@ -56,8 +55,7 @@ def load_model(
     config = RunConfig.from_dict(state["config"])
     check_registered(config, named)
     try:
-        kind, options = workload_class(config.data), Spec.parse(config.data).options
-        workload = kind.restore(options, config.tasks, config.root, state["workload"])
+        workload = restore_workload(config.data, config.tasks, config.root, state["workload"])
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(mix(config.seed))  # frozen random weights are drawn again
             model = workload.build_model(config.model).to(device, getattr(torch, config.dtype))

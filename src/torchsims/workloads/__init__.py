@@ -17,7 +17,7 @@ Example:
 from torchsims.workloads.base import Workload
 from torchsims.workloads.datasets import Batched, InMemory
 from torchsims.workloads.predictors import ArrayPredictor, FilePrediction, ImagePredictor, Predictor
-from torchsims.workloads.registry import WORKLOADS, load_workload, preset, restore_workload, workload_class
+from torchsims.workloads.registry import WORKLOADS, load_workload, restore_workload, workload_class
 from torchsims.workloads.table_predictor import TablePredictor
 from torchsims.workloads.task import TaskSpec
 
@@ -33,7 +33,6 @@ __all__ = [
     "TaskSpec",
     "Workload",
     "load_workload",
-    "preset",
     "restore_workload",
     "workload_class",
 ]

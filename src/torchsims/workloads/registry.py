@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from torchsims.registry import Registry, Spec, choose, convert_options, option_defaults
+from torchsims.registry import Registry, Spec, convert_options, option_defaults
 from torchsims.workloads.base import Workload
 
-__all__ = ["WORKLOADS", "load_workload", "preset", "restore_workload", "workload_class"]
+__all__ = ["WORKLOADS", "load_workload", "restore_workload", "workload_class"]
 
 _BUILTIN = {
     "scenes": "torchsims.workloads.scenes:SceneWorkload",
@@ -61,17 +61,6 @@ def restore_workload(text: str, tasks: Sequence[str], root: str, state: Mapping[
         ('depth',)
     """
     return workload_class(text).restore(_options(text), tasks, root, state)
-
-
-def preset(text: str, name: str) -> Mapping[str, Any]:
-    """Return the settings of a preset of the data.
-
-    Example:
-        >>> preset("scenes", "small")["epochs"] < preset("scenes", "default")["epochs"]
-        True
-    """
-    presets = workload_class(text).presets
-    return presets[choose("preset", name, presets)]
 
 
 def _options(text: str) -> dict[str, Any]:
