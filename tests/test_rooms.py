@@ -51,7 +51,7 @@ CORE = {"torch", "numpy"}
 # What a room may import beside the core: the extras `experiments`, `gradient`, `tables` and `vision`.
 EXTRAS: dict[str, set[str]] = {
     "aggregations": {"torchjd"},
-    "data": {"PIL", "h5py", "pyarrow", "scipy"},
+    "data": {"PIL", "filelock", "h5py", "pyarrow", "scipy"},
     "models": {"peft", "safetensors", "transformers"},
     "sklearn": {"sklearn"},
     "metrics": {"torchmetrics"},

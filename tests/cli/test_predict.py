@@ -11,7 +11,8 @@ from PIL import Image
 
 import torchsims
 from helpers.commands import Call
-from helpers.small_folders import SHARED, photographs, write_scenes
+from helpers.shared_data import shared
+from helpers.small_folders import photographs, write_scenes
 from torchsims.training import Settings, train
 
 
@@ -101,7 +102,7 @@ def test_photographs_are_trained_on_from_the_command_line_and_predicted(call: Ca
     assert call("train", *arguments, *model, "--out", tmp_path / "run") == 0
     page = (tmp_path / "run" / "report.html").read_text()
     assert "Changed from the preset" in page
-    with zipfile.ZipFile(SHARED / "data" / "nyuv2" / "nyuv2_rgb_96x128.zip") as archive:
+    with zipfile.ZipFile(shared("nyuv2/nyuv2_rgb_96x128.zip")) as archive:
         (tmp_path / "photo.jpg").write_bytes(archive.read("0000.jpg"))
     assert call("predict", tmp_path / "run", tmp_path / "photo.jpg", "--out", tmp_path / "maps") == 0
     assert size_of(tmp_path / "maps" / "photo_seg.png") == (128, 96)

@@ -1,9 +1,12 @@
 """Click logs: written and read again they are the same, in memory that does not grow with them, and all is trained."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +15,9 @@ import pytest
 import torch
 
 from helpers.shared_data import shared
-from torchsims.data.clicks import ClickLog, Clicks, convert, generate_clicks, open_log, write_raw
-from torchsims.data.clicks._clicks import COMMON, OWN, VALUED
-from torchsims.data.clicks._columns import read_columns
+from torchsims.data.clicks import ClickLog, Clicks, _convert, convert, generate_clicks, open_log, write_raw
+from torchsims.data.clicks._columns import append, read_columns
+from torchsims.data.clicks._log import COMMON, OWN, VALUED
 from torchsims.models import ESMM
 from torchsims.training import Settings, train
 from torchsims.workloads import Batched, load_workload, preset
@@ -46,7 +49,7 @@ def test_the_generator_is_seeded() -> None:
 
 def decoded(log: Clicks, name: str, folder: Path) -> np.ndarray:
     """Return the ids behind the codes of all rows; 0 where they are not known."""
-    known = np.concatenate([[0], np.load(folder / "vocabulary" / f"{name}.npy")])
+    known = np.concatenate([[0], read_columns(folder / "vocabulary")[name]])
     found: np.ndarray = known[log.columns([name], slice(None))[:, 0]]
     return found
 
@@ -75,8 +78,6 @@ def test_rare_and_unseen_ids_share_code_zero(raw: Path) -> None:
 
 
 def test_an_interrupted_conversion_goes_on_and_ends_the_same(raw: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from torchsims.data.clicks import _convert
-
     whole = convert(raw, raw / "whole")
     calls = []
 
@@ -94,14 +95,51 @@ def test_an_interrupted_conversion_goes_on_and_ends_the_same(raw: Path, monkeypa
     with pytest.raises(FileNotFoundError, match="There is no file"):
         open_log(raw / "other")
     monkeypatch.undo()
-    (raw / "sample_skeleton_train.csv").unlink()  # what is finished is not read again ...
-    (raw / "sample_skeleton_train.csv").write_text("nonsense")
+    path = raw / "sample_skeleton_train.csv"  # a step that is complete is not repeated ...
+    stat = path.stat()
+    path.write_bytes(b"x" * stat.st_size)
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     other = convert(raw, raw / "other")
-    files = {path.relative_to(whole) for path in whole.rglob("*.npy")}
-    assert files == {path.relative_to(other) for path in other.rglob("*.npy")}
+    files = {path.relative_to(whole) for path in whole.rglob("*.arrow")}
+    assert files == {path.relative_to(other) for path in other.rglob("*.arrow")}
     assert all((whole / file).read_bytes() == (other / file).read_bytes() for file in files)
     assert json.loads((whole / "log.json").read_text()) == json.loads((other / "log.json").read_text())
-    assert convert(raw, raw / "other") == other  # ... and nor is the whole
+    assert convert(raw, raw / "other") == other  # ... nor is a conversion
+
+
+def test_callers_at_the_same_time_convert_once(raw: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+
+    def write_ids(paths: list[Path], folder: Path) -> None:
+        written.append(folder.name)
+        time.sleep(0.05)  # the others get their turn
+        original(paths, folder)
+
+    original = _convert._write_ids
+    monkeypatch.setattr(_convert, "_write_ids", write_ids)
+    with ThreadPoolExecutor(4) as pool:
+        folders = list(pool.map(lambda _: convert(raw), range(4)))
+    assert set(folders) == {raw / "columns"}
+    assert written == ["train.part", "test.part"]
+    assert len(open_log(folders[0]).splits["train"]) == 3000
+
+
+def test_files_that_were_replaced_are_converted_again(raw: Path) -> None:
+    folder = convert(raw)
+    write_raw(raw, "train", generate_clicks(1000, seed=2))
+    assert len(open_log(convert(raw)).splits["train"]) == 1000
+    for path in raw.glob("*.csv"):
+        path.unlink()  # the columns are enough
+    assert len(open_log(convert(raw)).splits["train"]) == 1000
+    assert folder == raw / "columns"
+
+
+def test_a_folder_with_other_files_is_left_alone(raw: Path) -> None:
+    (raw / "columns" / "train").mkdir(parents=True)
+    (raw / "columns" / "train" / "photo.jpg").touch()
+    with pytest.raises(ValueError, match="should be empty or hold converted columns"):
+        convert(raw)
+    assert (raw / "columns" / "train" / "photo.jpg").exists()
 
 
 def break_line(path: Path, number: int, old: str, new: str) -> None:
@@ -149,34 +187,66 @@ def test_missing_files_and_other_settings_are_named(raw: Path) -> None:
 MEASURE = """
 import sys
 from pathlib import Path
-from torchsims.data.clicks import _columns, _raw
-from torchsims.data.clicks import convert
-_columns.BLOCK = _raw.CHUNK = 1 << 12  # full in the shorter log too
-def most():
+from torchsims.data.clicks import _columns, _convert, _raw
+
+def convert_text(folder):
+    paths = [folder / "sample_skeleton_train.csv", folder / "common_features_train.csv"]
+    _convert._write_ids(paths, folder)
+
+def convert_columns(folder):
+    _convert._write_vocabularies(folder, 2, folder / "known")
+    _convert._write_codes(folder, folder / "known", folder / "codes")
+
+def peak():
     lines = Path("/proc/self/status").read_text().splitlines()
-    return next(float(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
-before = most()
-convert(sys.argv[1])
-print(most() - before)
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+
+_convert.BLOCK = _columns.BLOCK = _raw.CHUNK = 1 << 12  # full in the shorter log too
+found = []
+for folder in sys.argv[2:]:
+    globals()[sys.argv[1]](Path(folder))
+    found.append(peak())
+print(found[1] - found[0])
 """
 
 
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the largest memory where Linux writes it")
-def test_memory_does_not_grow_with_the_log(raw: Path, tmp_path: Path) -> None:
-    """From 45 000 to 180 000 impressions by less than 12 bytes each: 84 million would need less than 1 GB more."""
-    text = (raw / "sample_skeleton_train.csv").read_text()
-    found = []
-    for blocks in (15, 60):
+def assert_memory_per_row(step: str, folders: dict[Path, int], limit: int) -> None:
+    """Check by how much the largest memory of a process grows from the shorter log to the longer one."""
+    command = [sys.executable, "-c", MEASURE, step, *map(str, folders)]
+    short, long = folders.values()
+    growth = int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    assert growth < limit * (long - short)
+
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="Linux writes the largest memory there")
+
+
+@needs_proc
+def test_the_memory_of_reading_does_not_grow_with_the_log(raw: Path, tmp_path: Path) -> None:
+    """By less than 12 bytes per impression: 84 million would need less than 1 GB more."""
+    text, folders = (raw / "sample_skeleton_train.csv").read_text(), {}
+    for blocks in (10, 40):
         folder = tmp_path / str(blocks)
         folder.mkdir()
-        for name in ("common_features_train.csv", "common_features_test.csv", "sample_skeleton_test.csv"):
-            shutil.copy(raw / name, folder)
+        shutil.copy(raw / "common_features_train.csv", folder)
         (folder / "sample_skeleton_train.csv").write_text(text * blocks)
-        command = [sys.executable, "-c", MEASURE, str(folder)]
-        found.append(float(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
-        assert len(open_log(folder / "columns").splits["train"]) == 3000 * blocks
-    assert found[1] < 200
-    assert (found[1] - found[0]) * 2**20 < 12 * 3000 * 45
+        folders[folder] = 3000 * blocks
+    assert_memory_per_row("convert_text", folders, 12)
+
+
+@needs_proc
+def test_the_memory_of_encoding_is_that_of_few_columns(tmp_path: Path) -> None:
+    """Less than 32 bytes per impression, of the 64 it has here: 84 million need less than 3 GB."""
+    names, folders = [*map(str, range(14)), "D1", "D2"], {}
+    part = {name: np.random.default_rng(0).integers(1, 1000, 100_000, np.int32) for name in names}
+    for rows in (200_000, 1_000_000):
+        folder = tmp_path / str(rows)
+        for name in ("own", "known", "codes"):
+            (folder / name).mkdir(parents=True)
+        append(folder / "own", [part] * (rows // 100_000))
+        (folder / "info.json").write_text("{}")
+        folders[folder] = rows
+    assert_memory_per_row("convert_columns", folders, 32)
 
 
 def test_the_preprocessed_form_is_read(tmp_path: Path) -> None:

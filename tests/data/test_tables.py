@@ -12,6 +12,7 @@ import torch
 from helpers.shared_data import shared
 from torchsims._specs import join_spec
 from torchsims.data.tables import Features, Target, is_missing, read_table, split_rows
+from torchsims.data.tables._csv import check_header
 from torchsims.models import class_loss, number_loss, table_losses
 from torchsims.training import Settings, train
 from torchsims.workloads import load_workload
@@ -61,6 +62,46 @@ def test_gzip_and_parquet_read_as_the_csv_does(table: Path) -> None:
 def test_a_bad_file_is_named(tmp_path: Path, text: str, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         read_table(write(tmp_path, text))
+
+
+def test_a_column_is_numbers_if_every_value_is_one_or_missing(tmp_path: Path) -> None:
+    rows = ["+1.5, 2 ,True,2020-01-01,x", "NA,-1e5,false,2020-01-02,", 'n/a,inf,,,"3,4"', ".5,NaN,None,null, y"]
+    found = read_table(write(tmp_path, "\n".join(["a,b,c,d,e", *rows]) + "\n"))
+    np.testing.assert_array_equal(found["a"], [1.5, np.nan, np.nan, 0.5])
+    np.testing.assert_array_equal(found["b"], [2.0, -1e5, np.inf, np.nan])
+    assert found["c"].tolist() == ["True", "false", None, "None"]
+    assert found["d"].tolist() == ["2020-01-01", "2020-01-02", None, None]
+    assert found["e"].tolist() == ["x", None, "3,4", " y"]
+    assert read_table(tmp_path / "t.csv", text=["a"])["a"].tolist() == ["+1.5", None, None, ".5"]
+
+
+def test_a_text_after_many_numbers_makes_a_column_text(tmp_path: Path) -> None:
+    path = write(tmp_path, "a,b\n" + "1,2.5\n" * 1_500_000 + "1,x\n")  # more than a block of pyarrow
+    found = read_table(path)
+    assert found["a"].dtype == np.float64
+    assert found["b"][[0, -1]].tolist() == ["2.5", "x"]
+
+
+def test_two_of_many_columns_with_one_name_are_found(tmp_path: Path) -> None:
+    """In a time that does not grow with the square of their number."""
+    names = [f"c{i}" for i in range(300_000)]
+    check_header(names, tmp_path)
+    with pytest.raises(ValueError, match="Found `c7` twice"):
+        check_header([*names, "c7"], tmp_path)
+
+
+def test_a_small_file_that_would_fill_the_memory_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv.gz"
+    for text in (b"a,b\n" + b"1" * 20_000_000, b"1" * 20_000_000):
+        path.write_bytes(gzip.compress(text, 1))
+        with pytest.raises(ValueError, match=r"A line of `.*t.csv.gz` should have fewer than 4194304 characters"):
+            read_table(path)
+
+
+def test_a_damaged_parquet_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "t.parquet").write_bytes(b"PAR1" + bytes(50))
+    with pytest.raises(ValueError, match=r"The file `.*t.parquet` cannot be read as Parquet: "):
+        read_table(tmp_path / "t.parquet")
 
 
 @pytest.mark.parametrize(

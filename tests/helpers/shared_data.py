@@ -1,12 +1,19 @@
-"""Real data beside the repository, for the tests that can do without it."""
+"""Real data outside the repository, which tests use where it is available."""
 
 import os
 from pathlib import Path
 
 import pytest
 
-_SHARED = os.environ.get("TORCHSIMS_SHARED")
-SHARED = Path(_SHARED) if _SHARED else Path(__file__).parents[3] / "shared" / "data"
+
+def _folder() -> Path:
+    """Return the folder that TORCHSIMS_SHARED names, or `shared/data` beside the repository or one of its parents."""
+    beside = [parent / "shared" / "data" for parent in Path(__file__).resolve().parents[3:]]
+    found = next((folder for folder in beside if folder.is_dir()), beside[0])
+    return Path(os.environ.get("TORCHSIMS_SHARED") or found)
+
+
+SHARED = _folder()
 
 
 def shared(name: str) -> Path:

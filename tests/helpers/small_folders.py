@@ -1,29 +1,18 @@
 """Small data sets in the formats of the real ones, and the real photographs of NYUv2 in the format of its readers."""
 
 import io
-import os
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 from PIL import Image
 from scipy.io import savemat
 
+from helpers.shared_data import shared
 from torchsims.data import Scenes, write_frame
-
-
-def _shared() -> Path:
-    """Return the folder `shared` beside the repository, or beside one of its parents if it is a working copy."""
-    beside = [parent / "shared" for parent in Path(__file__).resolve().parents[3:]]
-    found = next((folder for folder in beside if (folder / "data").is_dir()), beside[0])
-    return Path(os.environ.get("TORCHSIMS_SHARED", found))
-
-
-SHARED = _shared()
 
 
 def write_scenes(root: Path, split: str = "train", size: int = 6, seed: int = 0) -> Scenes:
@@ -44,9 +33,7 @@ def write_streets(root: Path, split: str = "train", size: int = 3) -> None:
 
 def photographs(root: Path, split: str, limit: int | None = None) -> np.ndarray[Any, Any]:
     """Expand the photographs of NYUv2 into the layout, and return their numbers in the official file."""
-    folder = SHARED / "data" / "nyuv2"
-    if not folder.is_dir():
-        pytest.skip(f"the photographs of NYUv2 are not in {folder}; TORCHSIMS_SHARED says where to look")
+    folder = shared("nyuv2")
     with np.load(folder / "nyuv2_labels_96x128.npz") as labels:
         seg, depth, is_test = labels["seg13"], labels["depth8"], labels["is_test"]
     numbers = np.flatnonzero(is_test == (split == "val"))[:limit]

@@ -16,10 +16,9 @@ Reference:
     Post-Click Conversion Rate, SIGIR 2018.
 """
 
-from torchsims.data.clicks._clicks import Clicks
 from torchsims.data.clicks._convert import convert
 from torchsims.data.clicks._generator import generate_clicks
-from torchsims.data.clicks._log import ClickLog, open_log
+from torchsims.data.clicks._log import ClickLog, Clicks, open_log
 from torchsims.data.clicks._raw import write_raw
 
 __all__ = ["ClickLog", "Clicks", "convert", "generate_clicks", "open_log", "write_raw"]

@@ -1,74 +1,74 @@
-"""Columns in files that grow while a log is read, whatever its length, and that are either whole or not there."""
+"""Columns in Arrow files, one file per column: appended while a log is read, and mapped into memory for training."""
 
 import os
-import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
-from numpy.lib import format as npy
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
-__all__ = ["CHUNK", "blocks", "finished", "read_columns", "write_columns"]
+from torchsims._extras import needs
+
+__all__ = ["BLOCK", "CHUNK", "append", "columns_in", "moments", "read_column", "read_columns"]
 
 CHUNK = 1 << 15  # rows in memory at a time while text is read
-BLOCK = 1 << 20  # rows in memory at a time while columns are read
+BLOCK = 1 << 20  # rows of a column that are computed at a time
+Column = NDArray[Any]
 
 
-def finished(folder: Path, write: Callable[[Path], None]) -> Path:
-    """Return a folder; if it is not there, ``write`` fills one beside it that takes its name when it is whole."""
-    if not folder.is_dir():
-        part = folder.with_name(f"{folder.name}.part")
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(parents=True)
-        write(part)
-        part.replace(folder)
-    return folder
-
-
-def write_columns(folder: Path, dtypes: Mapping[str, DTypeLike], parts: Iterable[Mapping[str, NDArray[Any]]]) -> int:
-    """Append the columns of all parts to one ``.npy`` file each, and return the number of rows."""
-    folder.mkdir(parents=True, exist_ok=True)
-    files = {name: (folder / f"{name}.npy").open("wb") for name in dtypes}
+def append(folder: Path, parts: Iterable[Mapping[str, Column]]) -> int:
+    """Write the columns of all parts to one file each, a record batch per part, and return the number of rows."""
+    with needs("tables"):
+        import pyarrow as pa
+    folder.mkdir(exist_ok=True)
+    writers: dict[str, Any] = {}
     rows = 0
-    try:
-        for name, file in files.items():
-            _header(file, dtypes[name], 0)
+    with ExitStack() as stack:
         for part in parts:
-            for name, file in files.items():
-                part[name].astype(dtypes[name], copy=False).tofile(file)
-            rows += len(next(iter(part.values())))
-        for name, file in files.items():
-            file.seek(0)
-            _header(file, dtypes[name], rows)
-            file.flush()
-            os.fsync(file.fileno())
-    finally:
-        for file in files.values():
-            file.close()
+            for name, column in part.items():
+                batch = pa.record_batch([pa.array(column)], [name])
+                if name not in writers:
+                    file = stack.enter_context(pa.OSFile(str(folder / f"{name}.arrow"), "wb"))
+                    writers[name] = stack.enter_context(pa.ipc.new_file(file, batch.schema))
+                writers[name].write_batch(batch)
+            rows += len(column)
+    for name in writers:
+        with (folder / f"{name}.arrow").open("rb") as written:
+            os.fsync(written.fileno())  # before the folder is renamed
     return rows
 
 
-def read_columns(folder: Path) -> dict[str, NDArray[Any]]:
-    """Return the columns of a folder, of which only what is looked at is read."""
-    return {path.stem: _map(path) for path in sorted(folder.glob("*.npy"))}
+def columns_in(folder: Path) -> list[Path]:
+    """Return the files of the columns of a folder."""
+    return sorted(folder.glob("*.arrow"))
 
 
-def blocks(path: Path) -> Iterator[NDArray[Any]]:
-    """Yield parts of a column. They are read, not mapped: mapped pages would count as memory of the process."""
-    with path.open("rb") as file:
-        npy.read_magic(file)
-        (rows,), _, dtype = npy.read_array_header_1_0(file)
-        for start in range(0, rows, BLOCK):
-            yield np.fromfile(file, dtype, min(BLOCK, rows - start))
+def read_column(path: Path) -> Any:
+    """Return a column as a chunked array of pyarrow. It is read, not mapped: mapped pages would count as memory."""
+    import pyarrow as pa
+
+    with pa.OSFile(str(path)) as file:
+        return pa.ipc.open_file(file).read_all().column(0)
 
 
-def _map(path: Path) -> NDArray[Any]:
-    array: NDArray[Any] = np.load(path, mmap_mode="r")
-    return array.view(np.ndarray)  # the subclass costs time at every look
+def read_columns(folder: Path) -> dict[str, Column]:
+    """Return columns of one part each, mapped into memory: only the rows that are used are read from the disk."""
+    with needs("tables"):
+        import pyarrow as pa
+    maps = {path.stem: pa.memory_map(str(path)) for path in columns_in(folder)}
+    return {name: pa.ipc.open_file(file).get_batch(0).column(0).to_numpy() for name, file in maps.items()}
 
 
-def _header(file: BinaryIO, dtype: DTypeLike, rows: int) -> None:
-    """Write the header of a column; the format leaves room for the number of rows to grow."""
-    npy.write_array_header_1_0(file, {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": (rows,)})
+def moments(column: Column) -> tuple[float, float]:
+    """Return mean and standard deviation of a column; 1 where it has no spread.
+
+    Example:
+        >>> moments(np.array([1.0, 3.0, 2.0, 2.0]))[0], moments(np.array([5.0, 5.0]))
+        (2.0, (5.0, 1.0))
+    """
+    mean = float(column.mean(dtype=np.float64))
+    blocks = (column[start : start + BLOCK].astype(np.float64) for start in range(0, len(column), BLOCK))
+    sd = float(np.sqrt(sum(float(((block - mean) ** 2).sum()) for block in blocks) / len(column)))
+    return mean, sd if sd > 0 else 1.0

@@ -1,42 +1,46 @@
-"""Files of text to columns, in steps that are whole or not there."""
+"""The files of Ali-CCP to columns on disk, in steps that are either complete or absent."""
 
 import json
 import shutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from torchsims.data.clicks._clicks import NUMBER
-from torchsims.data.clicks._codes import encode_folder, moments, vocabulary
-from torchsims.data.clicks._columns import blocks, finished, read_columns, write_columns
-from torchsims.data.clicks._log import DESCRIPTION
-from torchsims.data.clicks._preprocessed import read_preprocessed
-from torchsims.data.clicks._raw import read_common, read_skeleton
+from torchsims._extras import needs
+from torchsims.data.clicks._columns import BLOCK, append, columns_in, moments, read_column, read_columns
+from torchsims.data.clicks._log import DESCRIPTION, NUMBER
+from torchsims.data.clicks._raw import LARGEST, read_common, read_skeleton
+from torchsims.data.tables._csv import read_batches, to_numbers
 
 __all__ = ["convert"]
 
-RAW, CSV = "sample_skeleton_{}.csv", "ali_ccp_{}*.csv"
-DROPPED = "dropped.json"
+RAW, COMMON, CSV = "sample_skeleton_{}.csv", "common_features_{}.csv", "ali_ccp_{}*.csv"
+SOURCES, LOCK, INFO = "sources.json", ".lock", "info.json"
+LABELS = ("click", "purchase")
+Column = NDArray[Any]
 
 
 def convert(root: str | Path, out: str | Path | None = None, min_count: int = 2) -> Path:
-    """Turn the files of a folder into columns, and return their folder; a step that was finished is not repeated.
+    """Convert the files of a folder to columns once, and return the folder of the columns.
 
     Reads either the raw files ``sample_skeleton_{train,test}.csv`` and ``common_features_{train,test}.csv``, each of
     which may end in ``.gz`` too, or preprocessed files ``ali_ccp_{train,val,test}*.csv``. Common features are stored
-    once, not once an impression. Memory is bounded by the number of common features and of distinct ids of one field.
-    Of several ids of a field in a line the first is kept; a purchase without a click is left out, and counted.
+    once, not once per impression. Memory is bounded by the common features and by one column of codes. If a line has
+    several ids of a field, the first is kept; a purchase without a click is left out, and counted.
+
+    Several processes may call this at the same time: one converts, the others wait. A conversion that was interrupted
+    is continued; if the files were replaced since, they are converted again. Needs the extra ``[tables]``.
 
     Args:
-        root: the folder of the files.
-        out: where the columns go; ``root/columns`` by default.
-        min_count: an id that occurs fewer times in training gets the code of those never seen.
+        root: folder of the files.
+        out: folder of the columns; ``root/columns`` by default.
+        min_count: ids that occur fewer times in training share the code of unknown ids.
 
     Example:
         >>> convert("nowhere")
@@ -47,81 +51,169 @@ def convert(root: str | Path, out: str | Path | None = None, min_count: int = 2)
         raise ValueError(f"Parameter `min_count` should be positive. Found `min_count = {min_count}`.")
     root = Path(root)
     out = Path(out) if out is not None else root / "columns"
-    if (out / DESCRIPTION).is_file():
-        before = json.loads((out / DESCRIPTION).read_text())["min_count"]
-        if before != min_count:
-            raise ValueError(f"The columns in `{out}` have `min_count = {before}`. Found `min_count = {min_count}`.")
-        return out
-    sources = _sources(root)
-    ids = {split: finished(out / "ids" / split, partial(_write_ids, source)) for split, source in sources.items()}
-    known = finished(out / "vocabulary", partial(_write_vocabularies, ids["train"], min_count))
-    for split, folder in ids.items():
-        finished(out / split, partial(_write_codes, folder, known))
-    _describe(out, list(sources), min_count)
-    shutil.rmtree(out / "ids")
+    if not _is_converted(root, out, min_count):
+        sources = _sources(root)
+        with needs("tables"):
+            from filelock import FileLock
+        out.mkdir(parents=True, exist_ok=True)
+        with FileLock(out / LOCK):
+            if not _is_converted(root, out, min_count):  # by another process, while this one waited
+                _convert(sources, out, min_count)
     return out
 
 
-def _sources(root: Path) -> dict[str, Path]:
-    """Return the file of every split: a raw one, or else a preprocessed one."""
+def _is_converted(root: Path, out: Path, min_count: int) -> bool:
+    if not (out / DESCRIPTION).is_file():
+        return False
+    before = json.loads((out / SOURCES).read_text())
+    with suppress(FileNotFoundError):  # columns are enough: the files they were made from may be gone
+        if _state(_sources(root), min_count)["files"] != before["files"]:
+            return False
+    if before["min_count"] != min_count:
+        found = f"Found `min_count = {min_count}`."
+        raise ValueError(f"The columns in `{out}` have `min_count = {before['min_count']}`. {found}")
+    return True
+
+
+def _sources(root: Path) -> dict[str, list[Path]]:
+    """Return the files of every split: the impressions and their common features, or one preprocessed file."""
     found = {}
     for split in ("train", "val", "test"):
         raw = RAW.format(split)
-        paths = [p for p in (root / raw, root / f"{raw}.gz") if p.is_file()] or sorted(root.glob(CSV.format(split)))
-        if paths:
-            found[split] = paths[0]
+        if _one_of(root, raw):
+            common = COMMON.format(split)
+            if not _one_of(root, common):
+                raise FileNotFoundError(f"There is no file `{root / common}`.")
+            found[split] = _one_of(root, raw) + _one_of(root, common)
+        elif paths := sorted(root.glob(CSV.format(split))):
+            found[split] = paths[:1]
         elif split != "val":
             raise FileNotFoundError(f"There is no file `{raw}` or `{CSV.format(split)}` in `{root}`.")
     return found
 
 
-def _write_ids(source: Path, folder: Path) -> None:
+def _one_of(root: Path, name: str) -> list[Path]:
+    return [path for path in (root / name, root / f"{name}.gz") if path.is_file()][:1]
+
+
+def _state(sources: Mapping[str, list[Path]], min_count: int) -> dict[str, Any]:
+    """Return what columns are made from, with the size and the time of every file, in case it is replaced."""
+    stats = {path.name: path.stat() for paths in sources.values() for path in paths}
+    files = {name: [stat.st_size, stat.st_mtime_ns] for name, stat in stats.items()}
+    return {"files": files, "min_count": min_count}
+
+
+def _convert(sources: Mapping[str, list[Path]], out: Path, min_count: int) -> None:
+    state, steps = _state(sources, min_count), ["ids", "vocabulary", "train", "val", "test"]
+    known_state = (out / SOURCES).is_file()
+    if not known_state and any((out / step).exists() for step in steps):
+        raise ValueError(f"Folder `{out}` should be empty or hold converted columns. Found other files.")
+    if not known_state or json.loads((out / SOURCES).read_text()) != state:
+        (out / DESCRIPTION).unlink(missing_ok=True)
+        for step in steps:
+            shutil.rmtree(out / step, ignore_errors=True)
+        _write_json(out / SOURCES, state)
+    ids = {split: _step(out / "ids" / split, partial(_write_ids, paths)) for split, paths in sources.items()}
+    known = _step(out / "vocabulary", partial(_write_vocabularies, ids["train"], min_count))
+    for split, folder in ids.items():
+        _step(out / split, partial(_write_codes, folder, known))
+    _describe(out, list(sources))
+    shutil.rmtree(out / "ids")
+
+
+def _step(folder: Path, write: Callable[[Path], None]) -> Path:
+    """Return a folder; if it is absent, ``write`` fills another one, which is renamed when it is complete."""
+    if not folder.is_dir():
+        part = folder.with_name(f"{folder.name}.part")
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        write(part)
+        part.replace(folder)
+    return folder
+
+
+def _write_ids(paths: list[Path], folder: Path) -> None:
     dropped: Counter[str] = Counter()
-    if source.name.startswith("sample_skeleton"):
+    if len(paths) == 2:
         places: dict[str, int] = {}
-        other = source.with_name(source.name.replace("sample_skeleton", "common_features"))
-        if not other.is_file():
-            raise FileNotFoundError(f"There is no file `{other}`.")
-        _write(folder / "common", read_common(other, places))
-        rows = _write(folder / "own", read_skeleton(source, places, dropped))
+        append(folder / "common", read_common(paths[1], places))
+        rows = append(folder / "own", read_skeleton(paths[0], places, dropped))
     else:
-        rows = _write(folder / "own", read_preprocessed(source, dropped))
+        rows = append(folder / "own", _read_preprocessed(paths[0], dropped))
     if not rows:
-        raise ValueError(f"A click log should have at least one impression. Found none in `{source}`.")
-    (folder / DROPPED).write_text(json.dumps(dropped["rows"]))
+        raise ValueError(f"A click log should have at least one impression. Found none in `{paths[0]}`.")
+    _write_json(folder / INFO, {"dropped": dropped["rows"]})
 
 
-def _write(folder: Path, parts: Iterator[dict[str, NDArray[Any]]]) -> int:
-    first = next(parts, None)
-    if first is None:
-        return 0
-    return write_columns(folder, {name: column.dtype for name, column in first.items()}, chain([first], parts))
+def _read_preprocessed(path: Path, dropped: Counter[str]) -> Iterator[dict[str, Column]]:
+    """Yield the columns of a CSV file with ``click``, ``purchase``, one column per field, and numbers D*."""
+    names, batches = read_batches(path)
+    for label in LABELS:
+        if label not in names:
+            raise ValueError(f"A click log should have a column `{label}`. Found none in `{path}`.")
+    for batch in batches:
+        part = {name: _as_ids(path, name, batch[name]) for name in names}
+        legal = part["click"] >= part["purchase"]
+        dropped["rows"] += int((~legal).sum())
+        yield {name: column[legal] for name, column in part.items()}
+
+
+def _as_ids(path: Path, name: str, texts: Any) -> Column:
+    numbers = to_numbers(texts)
+    if numbers is None:
+        raise ValueError(f"Column `{name}` of `{path}` should hold numbers.")
+    if name.startswith(NUMBER):
+        return numbers.astype(np.float32)
+    limit = 2 if name in LABELS else LARGEST
+    if not ((numbers >= 0) & (numbers < limit) & (numbers == np.floor(numbers))).all():
+        raise ValueError(f"Column `{name}` of `{path}` should hold whole numbers from 0 to {limit - 1}.")
+    return numbers.astype(np.int32)
 
 
 def _write_vocabularies(ids: Path, min_count: int, folder: Path) -> None:
-    for part in ("own", "common"):
-        for path in (ids / part).glob("*.npy"):
-            if path.stem not in ("click", "purchase", "common") and not path.stem.startswith(NUMBER):
-                np.save(folder / path.name, vocabulary(blocks(path), min_count))
+    for path in (*columns_in(ids / "own"), *columns_in(ids / "common")):
+        name = path.stem
+        if name not in (*LABELS, "common") and not name.startswith(NUMBER):
+            found = read_column(path).value_counts()
+            known, counts = (found.field(field).to_numpy() for field in ("values", "counts"))
+            append(folder, [{name: np.sort(known[(counts >= min_count) & (known != 0)])}])
 
 
 def _write_codes(ids: Path, known: Path, folder: Path) -> None:
-    vocabularies = read_columns(known)
-    for part in ("own", "common"):
-        encode_folder(ids / part, folder / part, vocabularies)
-    shutil.copy(ids / DROPPED, folder / DROPPED)
+    """Write every column of a split; the code of an id is its place in the vocabulary from 1 up, 0 if it has none."""
+    vocabularies, numbers = read_columns(known), {}
+    for path in (*columns_in(ids / "own"), *columns_in(ids / "common")):
+        name, column = path.stem, np.concatenate(read_column(path).chunks)
+        if name in vocabularies:
+            _encode(column, vocabularies[name])
+        elif name.startswith(NUMBER):
+            numbers[name] = moments(column)
+        append(folder / path.parent.name, [{name: column.astype(np.uint8) if name in LABELS else column}])
+    _write_json(folder / INFO, json.loads((ids / INFO).read_text()) | {"numbers": numbers})
 
 
-def _describe(out: Path, splits: list[str], min_count: int) -> None:
+def _encode(column: Column, known: Column) -> None:
+    """Replace ids by codes, in place."""
+    sought = np.append(known, -1)  # one more, for ids above all others
+    for start in range(0, len(column), BLOCK):
+        ids = column[start : start + BLOCK]
+        place = np.searchsorted(known, ids)
+        ids[:] = np.where(sought[place] == ids, place + 1, 0)
+
+
+def _describe(out: Path, splits: list[str]) -> None:
     """Write what the log is; with this file the conversion is complete."""
-    numbers = sorted((out / "train").glob(f"*/{NUMBER}*.npy"))
+    info = {split: json.loads((out / split / INFO).read_text()) for split in splits}
     description = {
         "splits": splits,
-        "min_count": min_count,
         "codes": {name: len(known) + 1 for name, known in read_columns(out / "vocabulary").items()},
-        "numbers": {path.stem: moments(blocks(path)) for path in numbers},
-        "dropped": {split: json.loads((out / split / DROPPED).read_text()) for split in splits},
+        "numbers": dict(sorted(info["train"]["numbers"].items())),
+        "dropped": {split: values["dropped"] for split, values in info.items()},
     }
-    part = out / f"{DESCRIPTION}.part"
-    part.write_text(json.dumps(description, indent=1))
-    part.replace(out / DESCRIPTION)
+    _write_json(out / DESCRIPTION, description)
+
+
+def _write_json(path: Path, values: Any) -> None:
+    part = path.with_name(f"{path.name}.part")
+    part.write_text(json.dumps(values, indent=1))
+    part.replace(path)

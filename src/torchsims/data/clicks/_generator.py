@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from torchsims.data.clicks._clicks import COMMON, NUMBER, OWN, VALUED, Clicks
+from torchsims.data.clicks._log import COMMON, NUMBER, OWN, VALUED, Clicks
 
 __all__ = ["generate_clicks"]
 

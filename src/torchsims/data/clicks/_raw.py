@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from torchsims.data.clicks._clicks import COMMON, NUMBER, OWN, VALUED, Clicks
+from torchsims.data._text import open_lines
 from torchsims.data.clicks._columns import CHUNK
-from torchsims.data.tables._csv import open_text
+from torchsims.data.clicks._log import COMMON, NUMBER, OWN, VALUED, Clicks
 
 __all__ = ["LARGEST", "read_common", "read_skeleton", "write_raw"]
 
@@ -74,8 +74,8 @@ class _Reader:
         return len(self._ids) == CHUNK
 
     def lines(self) -> Iterator[tuple[int, str]]:
-        with open_text(self._path) as file:
-            for number, line in enumerate(file, 1):
+        with open_lines(self._path) as lines:
+            for number, line in enumerate(lines, 1):
                 yield number, line.rstrip("\r\n")
 
     def split(self, number: int, line: str, count: int) -> list[str]:

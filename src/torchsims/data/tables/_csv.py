@@ -1,20 +1,21 @@
-"""CSV files as columns, with the number of the line in every complaint."""
+"""CSV files, read by pyarrow; where it fails, the line is found that has to be repaired."""
 
 import csv
-import gzip
-import zlib
+from collections import Counter
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MISSING", "check_header", "open_text", "read_csv", "to_column"]
+from torchsims._extras import needs
+from torchsims.data._text import LONGEST, open_lines
 
-MISSING = frozenset({"", "na", "n/a", "nan", "null"})  # in any capitals; the word None may be a category
-ROWS = 1 << 14  # turned into columns at a time, so that no more than these are Python lists
+__all__ = ["check_header", "first_line", "read_batches", "read_csv", "to_numbers"]
+
+MISSING = ["", "na", "n/a", "nan", "null"]  # in any case; the word None may be a category
 
 
 def read_csv(path: Path, text: Collection[str] = ()) -> dict[str, NDArray[Any]]:
@@ -24,81 +25,84 @@ def read_csv(path: Path, text: Collection[str] = ()) -> dict[str, NDArray[Any]]:
         path: the file.
         text: the names of columns that are text, whatever they look like.
     """
-    parts: list[list[NDArray[Any]]] = []
-    with open_text(path) as file:
-        names, rows = start(path, file)
-        chunk: list[list[str]] = []
-        for row in rows:
-            chunk.append(row)
-            if len(chunk) == ROWS:
-                parts.append(_texts(chunk))
-                chunk = []
-        if chunk:
-            parts.append(_texts(chunk))
-    if not parts:
+    names, batches = read_batches(path)
+    parts = list(batches)
+    if not sum(len(part) for part in parts):
         raise ValueError(f"A table should have at least one row. Found none in `{path}`.")
-    return {name: to_column(np.concatenate([part[i] for part in parts]), name in text) for i, name in enumerate(names)}
+    import pyarrow as pa
+
+    table = pa.Table.from_batches(parts)
+    return {name: _to_column(table[name], name in text) for name in names}
 
 
-def start(path: Path, file: TextIO) -> tuple[list[str], Iterator[list[str]]]:
-    """Return the names of the columns, and the rows, each of which has a field a column."""
-    reader = csv.reader(file)
-    names = next(reader, None)
+def read_batches(path: Path) -> tuple[list[str], Iterator[Any]]:
+    """Return the names of the columns of a CSV file and its rows: record batches of text, read on demand."""
+    with needs("tables"):
+        import pyarrow as pa
+        from pyarrow import csv as arrow
+    with open_lines(path) as lines:
+        names = next(csv.reader(lines), None)
     if not names:
         raise ValueError(f"A table should have a line with the names of its columns. Found none in `{path}`.")
     check_header(names, path)
 
-    def rows() -> Iterator[list[str]]:
-        line = reader.line_num + 1  # where a row begins; it may have several lines
-        for row in reader:
-            if len(row) == len(names):
-                yield row
-            elif row:  # a blank line is no row
-                raise ValueError(f"Line {line} of `{path}` should have {len(names)} fields. Found {len(row)}.")
-            line = reader.line_num + 1
+    def batches() -> Iterator[Any]:
+        try:
+            yield from arrow.open_csv(
+                path,
+                arrow.ReadOptions(column_names=names, skip_rows_after_names=1, block_size=LONGEST),
+                arrow.ParseOptions(newlines_in_values=True),
+                arrow.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
+            )
+        except (pa.ArrowInvalid, OSError) as error:
+            _raise_for_line(path, len(names))
+            raise ValueError(f"The file `{path}` cannot be read as a table: {first_line(error)}.") from error
 
-    return names, rows()
+    return names, batches()
 
 
 def check_header(names: list[str], path: Path) -> None:
-    """Refuse names that stand for two columns, and a line of names with another separator."""
+    """Raise an error for two columns of one name, and for names with another separator than a comma."""
     if len(names) == 1 and (other := next((mark for mark in ";\t|" if mark in names[0]), None)):
         raise ValueError(f"The columns of `{path}` should be separated by commas. Found {other!r} between their names.")
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValueError(f"The columns of a table should have distinct names. Found `{twice[0]}` twice in `{path}`.")
+    name, count = Counter(names).most_common(1)[0]
+    if count > 1:
+        raise ValueError(f"The columns of a table should have distinct names. Found `{name}` twice in `{path}`.")
 
 
-@contextmanager
-def open_text(path: Path) -> Iterator[TextIO]:
-    """Open a text file, plain or gzipped, which may begin with a byte order mark; a bad one is named."""
-    if not path.is_file():
-        raise FileNotFoundError(f"There is no file `{path}`.")
-    try:
-        if path.suffix == ".gz":
-            with gzip.open(path, "rt", encoding="utf-8-sig", newline="") as file:
-                yield file
-        else:
-            with path.open(encoding="utf-8-sig", newline="") as file:
-                yield file
-    except UnicodeDecodeError as error:
-        raise ValueError(f"The file `{path}` should be text in UTF-8. Found bytes that are none.") from error
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(f"The file `{path}` should be gzipped. It is not, or it is truncated or damaged.") from error
-    except csv.Error as error:
-        raise ValueError(f"The file `{path}` cannot be read as a table: {error}.") from error
+def first_line(error: Exception) -> str:
+    """Return what pyarrow says without its details."""
+    return str(error).splitlines()[0].rstrip(".")
 
 
-def to_column(values: NDArray[Any], text: bool = False) -> NDArray[Any]:
-    """Return texts as float64 if all that are not missing are numbers and no ``text`` is wanted, or as objects."""
-    missing = np.array([value is None or value.strip().lower() in MISSING for value in values], dtype=bool)
-    if not text:
-        with suppress(ValueError):
-            return np.where(missing, "nan", values).astype(np.float64)
-    texts = values.copy()
-    texts[missing] = None
-    return texts
+def _raise_for_line(path: Path, fields: int) -> None:
+    """Raise an error that names the first line with another number of fields; pyarrow counts rows, not lines."""
+    with open_lines(path) as lines, suppress(csv.Error):
+        reader = csv.reader(lines)
+        first = 1  # of a row, which may have several lines
+        for row in reader:
+            if row and len(row) != fields:  # a blank line is no row
+                raise ValueError(f"Line {first} of `{path}` should have {fields} fields. Found {len(row)}.")
+            first = reader.line_num + 1
 
 
-def _texts(rows: list[list[str]]) -> list[NDArray[Any]]:
-    return [np.array(column, dtype=object) for column in zip(*rows, strict=True)]
+def _to_column(texts: Any, text: bool) -> NDArray[Any]:
+    """Return float64 if all values that are not missing are numbers and ``text`` is false, otherwise objects."""
+    import pyarrow as pa
+    from pyarrow import compute as pc
+
+    missing = pc.is_in(pc.utf8_lower(pc.utf8_trim_whitespace(texts)), pa.array(MISSING))
+    known = pc.if_else(missing, pa.scalar(None, pa.string()), texts)
+    numbers = None if text else to_numbers(known)
+    return np.array(known.to_numpy(zero_copy_only=False)) if numbers is None else numbers
+
+
+def to_numbers(texts: Any) -> NDArray[np.float64] | None:
+    """Return texts of pyarrow as float64, NaN where they are null; nothing if one is not a number."""
+    import pyarrow as pa
+    from pyarrow import compute as pc
+
+    unsigned = pc.replace_substring_regex(pc.utf8_trim_whitespace(texts), r"^\+([\d.])", r"\1")  # a plus is an error
+    with suppress(pa.ArrowInvalid):
+        return np.array(unsigned.cast(pa.float64()).to_numpy(zero_copy_only=False))  # a copy, which can be written to
+    return None

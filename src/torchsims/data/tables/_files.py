@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from torchsims.data.tables._csv import check_header, read_csv
+from torchsims._extras import needs
+from torchsims.data.tables._csv import check_header, first_line, read_csv
 
 __all__ = ["read_table", "split_rows"]
 
@@ -18,7 +19,7 @@ def read_table(path: str | Path, text: Collection[str] = ()) -> dict[str, NDArra
     """Return the columns of a file by name: float64, or text as objects; NaN and ``None`` where missing.
 
     Args:
-        path: a CSV file with a line of names, plain or gzipped, or a Parquet file, which needs the extra ``[tables]``.
+        path: a CSV file with a line of names, plain or gzipped, or a Parquet file; both need the extra ``[tables]``.
             In a CSV file an empty field, ``NA``, ``N/A``, ``NaN`` and ``null`` are missing.
         text: the names of columns that are text, whatever they look like.
 
@@ -58,15 +59,16 @@ def split_rows(rows: int, seed: int = 0, val: float = 0.1, test: float = 0.1) ->
 def _read_parquet(path: Path) -> dict[str, NDArray[Any]]:
     if not path.is_file():
         raise FileNotFoundError(f"There is no file `{path}`.")
-    try:
+    with needs("tables"):
+        import pyarrow as pa
         from pyarrow import parquet
-    except ImportError:
-        raise ImportError("Reading Parquet needs pyarrow: pip install torchsims[tables].") from None
-
-    table = parquet.read_table(path)
-    check_header(table.column_names, path)
+    try:
+        table = parquet.ParquetFile(path).read()
+    except (pa.ArrowInvalid, OSError) as error:
+        raise ValueError(f"The file `{path}` cannot be read as Parquet: {first_line(error)}.") from error
     if not table.num_rows or not table.num_columns:
         raise ValueError(f"A table should have at least one row and one column. Found neither in `{path}`.")
+    check_header(table.column_names, path)
     return {name: _from_arrow(column) for name, column in zip(table.column_names, table.columns, strict=True)}
 
 
@@ -75,7 +77,5 @@ def _from_arrow(column: Any) -> NDArray[Any]:
 
     if types.is_boolean(column.type) or types.is_integer(column.type) or types.is_floating(column.type):
         numbers = column.cast("int8") if types.is_boolean(column.type) else column
-        found: NDArray[Any] = numbers.cast(float64(), safe=False).to_numpy(zero_copy_only=False).astype(np.float64)
-        return found
-    values = column.to_pylist()
-    return np.array([None if value is None else str(value) for value in values], dtype=object)
+        return np.array(numbers.cast(float64(), safe=False).to_numpy())
+    return np.array([None if value is None else str(value) for value in column.to_pylist()], dtype=object)

@@ -1,0 +1,34 @@
+"""Text files, plain or gzipped, as lines of bounded length."""
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+__all__ = ["LONGEST", "open_lines"]
+
+LONGEST = 1 << 22  # characters per line: a compressed file without line breaks would fill the memory
+
+
+@contextmanager
+def open_lines(path: Path) -> Iterator[Iterator[str]]:
+    """Open a file in UTF-8, with or without a byte order mark, for its lines; an error names the file."""
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no file `{path}`.")
+    opened = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
+            yield _lines(path, file)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"The file `{path}` should be text in UTF-8. Found other bytes.") from error
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise ValueError(f"The file `{path}` should be gzipped. It is not, or it is truncated or damaged.") from error
+
+
+def _lines(path: Path, file: TextIO) -> Iterator[str]:
+    while line := file.readline(LONGEST):
+        if len(line) == LONGEST:
+            raise ValueError(f"A line of `{path}` should have fewer than {LONGEST} characters. Found a longer one.")
+        yield line
