@@ -193,7 +193,7 @@ def two_copies(model: Net, batch: Batch, kind: type[SIMS] = SIMS, micro: bool = 
 
 def methods() -> dict[str, Method]:
     result = {"by hand, again (noise)": Method(by_hand)}
-    for name in sorted(set(scalarizations.__all__) - {"Scalarization"}):
+    for name in sorted(set(scalarizations.__all__) - {"Scalarization", "from_torchjd"}):
         kind = getattr(scalarizations, name)
         result[name] = Method(partial(scalarized, kind=kind), forwards=int(kind.observes))
     normalised = partial(scalarized, kind=scalarizations.STCH, normalize=True, warmup_epochs=0)

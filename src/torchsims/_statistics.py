@@ -16,6 +16,10 @@ class WithStatistics(nn.Module):
     snapshot of the state. Statistics change in training mode only; NaN marks the tasks that had no label yet.
     """
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_load_state_dict_pre_hook(_make_room)  # type: ignore[no-untyped-call]
+
     def end_epoch(self) -> None:
         """Close an epoch, in training and in evaluation mode; for methods that look at epochs."""
 
@@ -41,13 +45,15 @@ class WithStatistics(nn.Module):
         statistic = self._recall(name, losses)
         return losses.detach().where(labelled & statistic.isnan(), statistic)
 
-    def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
-        for name, buffer in self._buffers.items():
-            saved = state_dict.get(prefix + name)
-            if buffer is not None and isinstance(saved, Tensor):
-                # A new tensor, even of the same shape: loading must not overwrite what a snapshot refers to.
-                self._buffers[name] = torch.empty_like(saved, device=buffer.device)
-        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+
+def _make_room(module: nn.Module, state_dict: Mapping[str, Any], prefix: str, *_: Any) -> None:
+    """Give every buffer the shape of its saved value before it is loaded.
+
+    It is a new tensor, even of the same shape: loading must not overwrite what a snapshot refers to.
+    """
+    for name, buffer in list(module.named_buffers(recurse=False)):
+        if isinstance(saved := state_dict.get(prefix + name), Tensor):
+            setattr(module, name, torch.empty_like(saved, device=buffer.device))
 
 
 @final

@@ -108,7 +108,7 @@ def make_scalarizations(dtype: torch.dtype = torch.float64) -> dict[str, Callabl
         "UW": partial(scalarizations.UW, TASKS, dtype=dtype),
         "IMTLL": partial(scalarizations.IMTLL, TASKS, dtype=dtype),
     }
-    names = [name for name in scalarizations.__all__ if name != "Scalarization"]
+    names = [name for name in scalarizations.__all__ if name not in ("Scalarization", "from_torchjd")]
     return {name: special.get(name, getattr(scalarizations, name)) for name in names} | {
         "STCH normalized": partial(scalarizations.STCH, normalize=True, warmup_epochs=1)
     }

@@ -76,7 +76,7 @@ def test_the_table_covers_every_public_method() -> None:
     public: list[Any] = [getattr(torchsims, name) for name in torchsims.__all__]
     steppers = {each.__name__ for each in public if isinstance(each, type) and issubclass(each, Stepper)}
     assert steppers == {"SIMS", "FOOPS", "Scalarized", "Aggregated", "Stepper"}
-    assert set(scalarizations.__all__) - {"Scalarization"} <= set(METHODS)
+    assert set(scalarizations.__all__) - {"Scalarization", "from_torchjd"} <= set(METHODS)
     assert set(aggregations.__all__) - {"Aggregation", "WeightedAggregation", "from_torchjd"} <= set(METHODS)
     units = {type(METHODS[name](make_net()).normalizer).__name__ for name in METHODS}
     assert set(normalizers.__all__) - {"Normalizer"} <= units

@@ -3,9 +3,10 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
+from torchsims._draws import Draws
 from torchsims._extras import needs
 from torchsims.aggregations._base import Aggregation, WeightedAggregation
-from torchsims.aggregations._torchjd import Draws, from_gramian
+from torchsims.aggregations._torchjd import from_gramian
 
 __all__ = ["from_torchjd"]
 
@@ -72,10 +73,10 @@ class _Held(nn.Module):
         for path, tensor in state["tensors"].items():
             owner, _, name = path.rpartition(".")
             module = method.get_submodule(owner)
-            if name in module._parameters:
-                module._parameters[name].data.copy_(tensor)
+            if name in dict(module.named_parameters(recurse=False)):
+                module.get_parameter(name).data.copy_(tensor)
             else:
-                module._buffers[name] = tensor.clone()
+                module.register_buffer(name, tensor.clone())
 
 
 @final

@@ -3,9 +3,9 @@ from typing import final
 import torch
 from torch import Tensor
 
+from torchsims._draws import Draws
 from torchsims._extras import needs
 from torchsims.aggregations._base import Aggregation
-from torchsims.aggregations._torchjd import Draws
 
 
 @final

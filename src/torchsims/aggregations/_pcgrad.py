@@ -2,9 +2,10 @@ from typing import final
 
 from torch import Tensor
 
+from torchsims._draws import Draws
 from torchsims._extras import needs
 from torchsims.aggregations._base import WeightedAggregation
-from torchsims.aggregations._torchjd import Draws, from_gramian
+from torchsims.aggregations._torchjd import from_gramian
 
 
 @final

@@ -1,12 +1,11 @@
 """What methods that use TorchJD share. It is imported when such a method is made, and not before."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-__all__ = ["Draws", "from_gramian", "with_unit_trace"]
+__all__ = ["from_gramian", "with_unit_trace"]
 
 
 def from_gramian(weighting: Callable[[Tensor], Tensor], gramian: Tensor) -> Tensor:
@@ -26,46 +25,3 @@ def with_unit_trace(gramian: Tensor) -> Tensor:
     """
     _, exponent = torch.frexp(gramian.diagonal().sum())
     return torch.ldexp(gramian, -exponent)
-
-
-class Draws(nn.Module):
-    """A seeded generator for code that draws from PyTorch's global ones, which are left as they were.
-
-    Its state is in the ``state_dict``, and it draws the same on every rank.
-    """
-
-    def __init__(self, seed: int) -> None:
-        super().__init__()
-        # Not a buffer: `.to(device)` would move it, and reading it back would wait for the device.
-        self._state = torch.Generator().manual_seed(seed).get_state()
-
-    @contextmanager
-    def on(self, device: torch.device, advance: bool) -> Iterator[None]:
-        """Let the body draw from here, on the host and on ``device``.
-
-        Args:
-            device: where the body draws.
-            advance: whether the next call draws anew.
-        """
-        generator = torch.Generator()
-        generator.set_state(self._state)
-        seed = int(torch.randint(2**62, (), generator=generator))
-        module = None if device.type == "cpu" else torch.get_device_module(device)
-        host, other = torch.get_rng_state(), None if module is None else module.get_rng_state(device)
-        try:
-            torch.default_generator.manual_seed(seed)
-            if module is not None:
-                module.manual_seed(seed)
-            yield
-        finally:
-            torch.set_rng_state(host)
-            if module is not None:
-                module.set_rng_state(other, device)
-        if advance:
-            self._state = generator.get_state()
-
-    def get_extra_state(self) -> Tensor:
-        return self._state
-
-    def set_extra_state(self, state: Tensor) -> None:
-        self._state = state.cpu()

@@ -28,6 +28,7 @@ from torchsims.scalarizations._chebyshev import Chebyshev
 from torchsims.scalarizations._dwa import DWA
 from torchsims.scalarizations._ew import EW
 from torchsims.scalarizations._famo import FAMO
+from torchsims.scalarizations._from_torchjd import from_torchjd
 from torchsims.scalarizations._gls import GLS
 from torchsims.scalarizations._imtl_l import IMTLL
 from torchsims.scalarizations._log_merit import LogMerit
@@ -35,4 +36,17 @@ from torchsims.scalarizations._rlw import RLW
 from torchsims.scalarizations._stch import STCH
 from torchsims.scalarizations._uw import UW
 
-__all__ = ["DWA", "EW", "FAMO", "GLS", "IMTLL", "RLW", "STCH", "UW", "Chebyshev", "LogMerit", "Scalarization"]
+__all__ = [
+    "DWA",
+    "EW",
+    "FAMO",
+    "GLS",
+    "IMTLL",
+    "RLW",
+    "STCH",
+    "UW",
+    "Chebyshev",
+    "LogMerit",
+    "Scalarization",
+    "from_torchjd",
+]

@@ -9,19 +9,21 @@ from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.amp.grad_scaler import GradScaler, OptState
+from torch.amp.grad_scaler import GradScaler
 from torch.optim import Optimizer
 
 from torchsims._statistics import WithStatistics
 from torchsims.normalizers import Normalizer
-from torchsims.steppers._copies import Buffers, Noise, copied_state
+from torchsims.steppers._copies import Buffers, Noise
 from torchsims.steppers._distributed import Ranks
 from torchsims.steppers._gradients import clip
 from torchsims.steppers._passes import Batch, Tasks
 from torchsims.steppers._reports import Report
+from torchsims.steppers._states import check_parameters, check_type, copied_state, reloader
+from torchsims.steppers._torch_private import forget_optimizers, has_unscaled, without_compile_prefix
 from torchsims.steppers._whole_batch import Sums, WholeBatch, reduce
 
-__all__ = ["Stepper", "check_type"]
+__all__ = ["Stepper"]
 
 R = TypeVar("R", bound=Report)
 
@@ -83,8 +85,8 @@ class Stepper(ABC, Generic[R]):
         self._reverse()
         if scaler is not None and not scaler.is_enabled():
             scaler = None
-        if scaler is not None:
-            self._refresh(scaler)
+        if scaler is not None and has_unscaled(scaler, self._optimizers()):
+            scaler.update()  # the loop has not called it since the last step
         batch = Batch(
             closure=task_losses,
             micro_batches=tuple((micro_batch,) for micro_batch in micro_batches) or ((),),
@@ -162,7 +164,7 @@ class Stepper(ABC, Generic[R]):
         before = copied_state(self.state_dict())
         if before.keys() != state.keys():
             raise ValueError(f"The state should have the entries {sorted(before)}. Found {sorted(state)}.")
-        _check_parameters(before["parameters"], state["parameters"])
+        check_parameters(before["parameters"], state["parameters"])
         try:
             self._load(state)
         except KeyError as error:
@@ -218,7 +220,7 @@ class Stepper(ABC, Generic[R]):
 
     def _plain_name(self, name: str) -> str:
         """Return a name without what wrappers and compilers put into it, so that states fit with and without them."""
-        return name.replace("_orig_mod.", "").removeprefix(self._ranks.prefix)
+        return without_compile_prefix(name).removeprefix(self._ranks.prefix)
 
     @contextmanager
     def _transaction(self, batch: Batch, scaler: GradScaler | None) -> Iterator[Callable[[], None]]:
@@ -228,7 +230,7 @@ class Stepper(ABC, Generic[R]):
         """
         restore = [buffers.snapshot() for buffers in self._all_buffers()]
         tasks = replace(self._tasks)
-        self._reversals = [_reload(module) for module in self._statistics()]
+        self._reversals = [reloader(module) for module in self._statistics()]
 
         def undo() -> None:
             for back in restore:
@@ -241,8 +243,7 @@ class Stepper(ABC, Generic[R]):
         def fail() -> None:
             undo()
             if scaler is not None:
-                for optimizer in self._optimizers():
-                    scaler._per_optimizer_states.pop(id(optimizer), None)
+                forget_optimizers(scaler, self._optimizers())
 
         self._undo = fail
         self._ranks.broadcast([tensor for buffers in self._all_buffers() for tensor in buffers.tensors()])
@@ -283,37 +284,6 @@ class Stepper(ABC, Generic[R]):
                 "The model should hold its own parameters. "
                 "Found those of the challenger or the random iterate: leave the `with` block first."
             )
-
-    def _refresh(self, scaler: GradScaler) -> None:
-        """Let the scaler adapt, if the loop has not called its `update` since the last step."""
-        states = scaler._per_optimizer_states
-        if any(states[id(o)]["stage"] is not OptState.READY for o in self._optimizers() if id(o) in states):
-            scaler.update()
-
-
-def check_type(module: nn.Module, saved: str) -> None:
-    """Refuse the state of another kind of module, whose entries may have the same names."""
-    if type(module).__name__ != saved:
-        raise ValueError(f"The state should be one of `{type(module).__name__}`. Found one of `{saved}`.")
-
-
-def _check_parameters(mine: Mapping[str, list[int]], other: Mapping[str, list[int]]) -> None:
-    """Refuse the state of another model; the order counts too, because that of an optimizer has no names."""
-    for name in sorted(mine.keys() | other.keys()):
-        if mine.get(name) != other.get(name):
-            wanted, found = (f"shape {x[name]}" if name in x else "none" for x in (mine, other))
-            raise ValueError(f"The state should be one of this model, with {wanted} for `{name}`. Found {found}.")
-    if list(mine) != list(other):
-        raise ValueError(f"The parameters should be in the order {list(mine)}. Found {list(other)}.")
-
-
-def _reload(module: WithStatistics) -> Callable[[], None]:
-    state = copied_state(module.state_dict())
-
-    def reload() -> None:
-        module.load_state_dict(state)
-
-    return reload
 
 
 def _nothing() -> None:

@@ -8,7 +8,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, final
+from typing import final
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +22,6 @@ __all__ = [
     "Noise",
     "SequentialChallenger",
     "clones",
-    "copied_state",
     "overwrite",
 ]
 
@@ -30,15 +29,6 @@ __all__ = [
 def clones(tensors: Sequence[Tensor]) -> list[Tensor]:
     """Return the values of the tensors."""
     return [tensor.detach().clone() for tensor in tensors]
-
-
-def copied_state(state: Any) -> Any:
-    """Return a copy of a state: `deepcopy`, which is slow for tensors, of all but these."""
-    if isinstance(state, Tensor):
-        return state.detach().clone()
-    if isinstance(state, dict):
-        return {key: copied_state(value) for key, value in state.items()}
-    return [copied_state(value) for value in state] if isinstance(state, list) else copy.deepcopy(state)
 
 
 @torch.no_grad()

@@ -1,9 +1,7 @@
-"""The processes that share one batch. The only importer of `torch.distributed`."""
+"""The ranks that share one batch: the only module of the steppers that imports `torch.distributed`."""
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
@@ -11,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-__all__ = ["Ranks", "World"]
+__all__ = ["Ranks"]
 
 _BUCKET = 25 * 2**20  # bytes a collective carries at once, as in DistributedDataParallel
 
@@ -235,66 +233,6 @@ class Ranks:
         meshes = {p.device_mesh for p in model.parameters() if hasattr(p, "device_mesh")}
         mesh = meshes.pop() if len(meshes) == 1 else None
         return mesh.get_group() if mesh is not None and mesh.ndim == 1 else None
-
-
-@dataclass(frozen=True)
-class World:
-    """The processes of one run, as ``torchrun`` started them; one process without it.
-
-    Attributes:
-        rank: the number of this process.
-        size: how many there are.
-        device: where this process computes.
-    """
-
-    rank: int
-    size: int
-    device: torch.device
-
-    @classmethod
-    @contextmanager
-    def launch(cls) -> Iterator["World"]:
-        """Join the other processes; those that are joined already stay so."""
-        local = int(os.environ.get("LOCAL_RANK", 0))
-        accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
-        device = torch.device("cpu") if accelerator is None else torch.device(accelerator.type, local)
-        if accelerator is not None:
-            torch.accelerator.set_device_index(local)
-        if dist.is_available() and dist.is_initialized():
-            yield cls(dist.get_rank(), dist.get_world_size(), device)
-            return
-        if cls.place()[1] == 1:
-            yield cls(0, 1, device)
-            return
-        dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
-        try:
-            yield cls(dist.get_rank(), dist.get_world_size(), device)
-        finally:
-            dist.destroy_process_group()
-
-    @classmethod
-    def place(cls) -> tuple[int, int]:
-        """Return the rank of this process and how many there are, whether they have joined already or not."""
-        if dist.is_available() and dist.is_initialized():
-            return dist.get_rank(), dist.get_world_size()
-        return int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-
-    @property
-    def first(self) -> bool:
-        """Whether this process is the one that writes."""
-        return self.rank == 0
-
-    def wait(self) -> None:
-        """Wait until every process is here."""
-        self.any(False)
-
-    def any(self, flag: bool) -> bool:
-        """Return whether ``flag`` is true in any process."""
-        if self.size == 1:
-            return flag
-        count = torch.tensor(int(flag), device=self.device)
-        dist.all_reduce(count)
-        return bool(count)
 
 
 def _buckets(tensors: Iterable[Tensor]) -> Iterator[tuple[list[Tensor], Tensor]]:

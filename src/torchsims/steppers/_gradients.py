@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 from torchsims.steppers._distributed import Ranks
 from torchsims.steppers._optimizers import parameters_of
 from torchsims.steppers._passes import Batch
+from torchsims.steppers._torch_private import unscale_and_check_
 
 __all__ = ["add_proximal", "clip", "finish", "finite", "refuse", "squared_distance", "tell", "unscale"]
 
@@ -39,10 +40,7 @@ def finish(
 
 @torch.no_grad()
 def finite(optimizer: Optimizer, ranks: Ranks) -> Tensor:
-    """Return whether all gradients are finite on all ranks.
-
-    The check of `GradScaler`, with a scale of one: exact, and many times faster than a maximum norm.
-    """
+    """Return whether all gradients are finite on all ranks."""
     gradients = [ranks.local(p.grad) for p in parameters_of(optimizer) if p.grad is not None]
     return _checked(gradients, torch.ones((), device=ranks.device), ranks)
 
@@ -75,11 +73,8 @@ def _checked(gradients: Sequence[Tensor], factor: Tensor, ranks: Ranks) -> Tenso
         g = torch.view_as_real(gradient) if gradient.is_complex() else gradient
         groups[g.device, g.dtype].append(g)
     bad = torch.zeros((), device=ranks.device)
-    for (device, _), group in groups.items():
-        # The check wants single precision, whatever the default is and the gradients are.
-        found = torch.zeros((), dtype=torch.float32, device=device)
-        torch._amp_foreach_non_finite_check_and_unscale_(group, found, factor.to(found))
-        bad += found.to(ranks.device)
+    for group in groups.values():
+        bad += unscale_and_check_(group, factor).to(ranks.device)
     return ranks.all(bad == 0)
 
 

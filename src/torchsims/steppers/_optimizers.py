@@ -7,7 +7,8 @@ from typing import Any, TypeAlias
 from torch import nn
 from torch.optim import Optimizer
 
-from torchsims.steppers._copies import clones, copied_state, overwrite
+from torchsims.steppers._copies import clones, overwrite
+from torchsims.steppers._states import copied_state
 
 __all__ = ["OptimizerFactory", "load_optimizer", "make_optimizer", "parameters_of", "reversal"]
 

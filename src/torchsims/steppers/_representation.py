@@ -6,13 +6,13 @@ from typing import Any, final
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_map_only
 
 from torchsims.losses import Reading
 from torchsims.steppers._copies import Buffers
 from torchsims.steppers._passes import Batch
 from torchsims.steppers._shared import Found, stacked
 from torchsims.steppers._task_gradients import pull_back, sweep
+from torchsims.steppers._torch_private import map_tensors
 
 __all__ = ["AtRepresentation"]
 
@@ -131,7 +131,7 @@ class AtRepresentation:
             leaves.append(tensor.detach().requires_grad_())
             return leaves[-1]
 
-        handle = self._features.register_forward_hook(lambda _module, _inputs, out: tree_map_only(Tensor, note, out))
+        handle = self._features.register_forward_hook(lambda _module, _inputs, out: map_tensors(note, out))
         try:
             yield leaves
         finally:

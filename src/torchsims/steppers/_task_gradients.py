@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torchsims.losses import Reading
 from torchsims.steppers._passes import Batch
 from torchsims.steppers._shared import Found, stacked
+from torchsims.steppers._torch_private import parameters_in_graph
 
 __all__ = ["AtParameters", "pull_back", "sweep"]
 
@@ -101,7 +102,7 @@ class AtParameters:
         """Pull several tasks back in one batched pass, whose rows do not say which parameters a task reaches."""
         total = self._batch.scale(reading.total)
         rows = torch.eye(len(total), dtype=total.dtype, device=total.device)[group]
-        reached = [_leaves(reading.parts[task]) for task in group]
+        reached = [parameters_in_graph(reading.parts[task]) for task in group]
         gradients = torch.autograd.grad(
             total, self._parameters, rows, retain_graph=retain, allow_unused=True, is_grads_batched=True
         )
@@ -115,19 +116,3 @@ def _add(found: dict[int, Tensor], task: int, gradient: Tensor) -> None:
     gradient = gradient.to_dense() if gradient.is_sparse else gradient
     # Never in place: autograd may return the same tensor twice.
     found[task] = found[task] + gradient if task in found else gradient
-
-
-def _leaves(tensor: Tensor) -> set[int]:
-    """Return the parameters in the graph of a tensor."""
-    found: set[int] = set()
-    seen: set[Any] = set()
-    waiting = [tensor.grad_fn]
-    while waiting:
-        node: Any = waiting.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        if node.name() == "torch::autograd::AccumulateGrad":
-            found.add(id(node.variable))
-        waiting += [child for child, _ in node.next_functions]
-    return found

@@ -3,42 +3,33 @@
 import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from torchsims.normalizers import Normalizer
 from torchsims.steppers._base import Stepper
 from torchsims.steppers._copies import Buffers, Challenger, JointChallenger, SequentialChallenger, overwrite
 from torchsims.steppers._optimizers import OptimizerFactory, load_optimizer, make_optimizer
 from torchsims.steppers._reports import MeritReport
 
-__all__ = ["TwoCopies"]
+__all__ = ["Evaluation", "TwoCopies"]
+
+Evaluation: TypeAlias = Literal["sequential", "joint"]
 
 
 class TwoCopies(Stepper[MeritReport]):
     r"""A stepper for :math:`\theta`, the model, and :math:`\theta'`, the challenger. See :class:`~torchsims.SIMS`."""
 
-    def __init__(
-        self,
-        model: nn.Module,
-        *,
-        outer: OptimizerFactory,
-        inner: OptimizerFactory,
-        normalize: Normalizer | None,
-        lower_bounds: Mapping[str, float] | None,
-        evaluation: Literal["sequential", "joint"],
-        perturb: float,
-        keep_random_iterate: bool,
-        seed: int,
-        process_group: Any,
-    ) -> None:
-        super().__init__(model, normalize=normalize, lower_bounds=lower_bounds, process_group=process_group)
-        self.evaluation, self.seed = evaluation, seed
+    evaluation: Evaluation
+    perturb: float
+    seed: int
+
+    def _make_copies(self, outer: OptimizerFactory, inner: OptimizerFactory, keep_random_iterate: bool) -> None:
+        """Make the challenger, both optimizers and the random iterate, when the options are set."""
         self._challenger = self._second_copy()
-        if perturb:
-            self._challenger.perturb(perturb, seed)
+        if self.perturb:
+            self._challenger.perturb(self.perturb, self.seed)
         self.outer = make_optimizer(outer, zip(self._names, self._theta, strict=True))
         self.inner = make_optimizer(inner, zip(self._names, self._challenger.parameters, strict=True))
         self._steps = 0

@@ -13,13 +13,14 @@ from torch.optim import Optimizer
 from torchsims._statistics import WithStatistics
 from torchsims.aggregations import Aggregation, WeightedAggregation, from_torchjd
 from torchsims.normalizers import Normalizer
-from torchsims.steppers._base import Stepper, check_type
+from torchsims.steppers._base import Stepper
 from torchsims.steppers._gradients import finite, refuse, tell, unscale
 from torchsims.steppers._optimizers import OptimizerFactory, load_optimizer, make_optimizer
 from torchsims.steppers._passes import Batch
 from torchsims.steppers._reports import NO_LABEL, OVERFLOW, Report, known
 from torchsims.steppers._representation import AtRepresentation
 from torchsims.steppers._shared import Rows, Sharing
+from torchsims.steppers._states import check_type
 from torchsims.steppers._task_gradients import AtParameters
 from torchsims.steppers._whole_batch import WholeBatch, check_counts, check_losses, to_host
 from torchsims.transforms import Transform

@@ -11,12 +11,13 @@ from torch.optim import Optimizer
 
 from torchsims._statistics import WithStatistics
 from torchsims.normalizers import Normalizer
-from torchsims.scalarizations import Scalarization
-from torchsims.steppers._base import Stepper, check_type
+from torchsims.scalarizations import Scalarization, from_torchjd
+from torchsims.steppers._base import Stepper
 from torchsims.steppers._gradients import finish, finite, refuse
 from torchsims.steppers._optimizers import OptimizerFactory, load_optimizer, make_optimizer, reversal
 from torchsims.steppers._passes import Batch, Pass
 from torchsims.steppers._reports import NO_LABEL, OVERFLOW, ObjectiveReport, known
+from torchsims.steppers._states import check_type
 from torchsims.steppers._whole_batch import WholeBatch, check_counts, check_losses, to_host
 
 __all__ = ["Scalarized"]
@@ -32,7 +33,7 @@ class Scalarized(Stepper[ObjectiveReport]):
 
     Args:
         model: a module, plain, inside `DistributedDataParallel`, or sharded with `fully_shard`.
-        scalarization: the method, from :mod:`torchsims.scalarizations` or your own.
+        scalarization: the method, from :mod:`torchsims.scalarizations`, your own, or a `Scalarizer` of TorchJD.
         outer: makes the optimizer from the named trainable parameters of the model and the scalarization.
         normalize: divides the losses by a running estimate of their size first.
         lower_bounds: a bound by task for losses that can go below zero; their distance to it is what counts.
@@ -58,13 +59,16 @@ class Scalarized(Stepper[ObjectiveReport]):
     def __init__(
         self,
         model: nn.Module,
-        scalarization: Scalarization,
+        scalarization: nn.Module,
         *,
         outer: OptimizerFactory,
         normalize: Normalizer | None = None,
         lower_bounds: Mapping[str, float] | None = None,
         process_group: Any = None,
     ) -> None:
+        if not isinstance(scalarization, Scalarization):
+            scalarization = from_torchjd(scalarization)
+        self.scalarization = scalarization
         super().__init__(
             model,
             normalize=normalize,
@@ -72,7 +76,6 @@ class Scalarized(Stepper[ObjectiveReport]):
             process_group=process_group,
             tasks=scalarization.tasks,
         )
-        self.scalarization = scalarization
         own = [(f"scalarization.{name}", p) for name, p in scalarization.named_parameters()]
         self.outer = make_optimizer(outer, [*zip(self._names, self._theta, strict=True), *own])
         self._observe: Callable[[], None] | None = None

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from typing import Any, Literal, TypedDict, Unpack, final
+from typing import Any, ClassVar, Literal, TypeAlias, final, get_args
 
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
@@ -13,26 +13,13 @@ from torchsims.steppers._gradients import add_proximal, finish, finite, refuse, 
 from torchsims.steppers._optimizers import OptimizerFactory, reversal
 from torchsims.steppers._passes import Batch, Pass
 from torchsims.steppers._reports import NO_LABEL, OVERFLOW, MeritReport, known
-from torchsims.steppers._two_copies import TwoCopies
+from torchsims.steppers._two_copies import Evaluation, TwoCopies
 from torchsims.steppers._whole_batch import WholeBatch, check_counts, check_losses, to_host
 from torchsims.transforms import Identity, Log, Transform
 
 __all__ = ["FOOPS", "SIMS"]
 
-
-class CommonOptions(TypedDict, total=False):
-    """The options that SIMS and FOOPS share, documented in :class:`SIMS`."""
-
-    augment: float
-    preference: Mapping[str, float] | None
-    normalize: Normalizer | None
-    lower_bounds: Mapping[str, float] | None
-    order: Literal["simultaneous", "alternating"]
-    evaluation: Literal["sequential", "joint"]
-    perturb: float
-    keep_random_iterate: bool
-    seed: int
-    process_group: Any
+Order: TypeAlias = Literal["simultaneous", "alternating"]
 
 
 class SIMS(TwoCopies):
@@ -63,7 +50,7 @@ class SIMS(TwoCopies):
         prox: :math:`\lambda \ge 0`. It *repels* the model from the challenger, which it attracts: the saddle's sign.
         outer: makes the model's optimizer from its named trainable parameters; see :attr:`outer`.
         inner: makes the challenger's optimizer, usually with a larger rate; see :attr:`inner`.
-        transform: :math:`\psi`.
+        transform: :math:`\psi`, the logarithm by default.
         augment: :math:`\rho \ge 0`.
         preference: :math:`p_i > 0` by task; 1 for those not named.
         normalize: divides the losses by a running estimate of their size first; pointless under a logarithm.
@@ -101,6 +88,8 @@ class SIMS(TwoCopies):
         Multi-Task Learning, KDD 2026.
     """
 
+    _default_transform: ClassVar[type[Transform]] = Log
+
     def __init__(
         self,
         model: nn.Module,
@@ -114,29 +103,20 @@ class SIMS(TwoCopies):
         preference: Mapping[str, float] | None = None,
         normalize: Normalizer | None = None,
         lower_bounds: Mapping[str, float] | None = None,
-        order: Literal["simultaneous", "alternating"] = "simultaneous",
-        evaluation: Literal["sequential", "joint"] = "sequential",
+        order: Order = "simultaneous",
+        evaluation: Evaluation = "sequential",
         perturb: float = 0.0,
         keep_random_iterate: bool = False,
         seed: int = 0,
         process_group: Any = None,
     ) -> None:
-        _check_options(tau, prox, augment, preference or {}, order, evaluation, perturb)
-        super().__init__(
-            model,
-            outer=outer,
-            inner=inner,
-            normalize=normalize,
-            lower_bounds=lower_bounds,
-            evaluation=evaluation,
-            perturb=perturb,
-            keep_random_iterate=keep_random_iterate,
-            seed=seed,
-            process_group=process_group,
-        )
-        self.tau, self.prox, self.augment, self.order = tau, prox, augment, order
-        self.transform = Log() if transform is None else transform
+        self.tau, self.prox, self.augment, self.perturb = tau, prox, augment, perturb
+        self.order, self.evaluation, self.seed = order, evaluation, seed
+        self.transform = self._default_transform() if transform is None else transform
         self._preference = dict(preference or {})
+        self._check_options()
+        super().__init__(model, normalize=normalize, lower_bounds=lower_bounds, process_group=process_group)
+        self._make_copies(outer, inner, keep_random_iterate)
 
     def _gradients(self, batch: Batch, scaler: GradScaler | None) -> MeritReport:
         theta, challenger = self._theta, self._challenger
@@ -177,6 +157,20 @@ class SIMS(TwoCopies):
                 "Found `order = 'alternating'`, where the challenger has moved when `backward` returns."
             )
         return super().clip_grad_norm_(max_norm, norm_type)
+
+    def _check_options(self) -> None:
+        if not 0 < self.tau < float("inf"):
+            raise ValueError(f"Parameter `tau` should be positive and finite. Found `tau = {self.tau}`.")
+        for name in ("prox", "augment", "perturb"):
+            if not 0 <= (value := getattr(self, name)) < float("inf"):
+                raise ValueError(f"Parameter `{name}` should not be negative. Found `{name} = {value}`.")
+        for task, value in self._preference.items():
+            if not 0 < value < float("inf"):
+                raise ValueError(f"Parameter `preference` should be positive. Found {value} for task `{task}`.")
+        for name, known_values in (("order", Order), ("evaluation", Evaluation)):
+            if (value := getattr(self, name)) not in get_args(known_values):
+                first, second = get_args(known_values)
+                raise ValueError(f"Parameter `{name}` should be {first!r} or {second!r}. Found `{name} = {value!r}`.")
 
     def _coefficients(self, here: WholeBatch, there: WholeBatch) -> tuple[Tensor, Tensor]:
         return merit.coefficients(here.adjusted, there.adjusted, **self._settings(here))
@@ -245,7 +239,8 @@ class SIMS(TwoCopies):
 class FOOPS(SIMS):
     r"""The merit function of the losses themselves: the saddle of :class:`SIMS` with :math:`\psi(x) = x`.
 
-    The largest unit decides: it is what SIMS is compared with. Arguments as in :class:`SIMS`, without ``transform``.
+    The largest unit decides: it is what SIMS is compared with. Arguments as in :class:`SIMS`; only the default of
+    ``transform`` differs.
 
     Example:
         >>> from functools import partial
@@ -262,39 +257,4 @@ class FOOPS(SIMS):
         Chen et al., Efficient first-order optimization on the Pareto set for multi-objective learning, 2025.
     """
 
-    def __init__(
-        self,
-        model: nn.Module,
-        *,
-        tau: float = 3.0,
-        prox: float = 0.0,
-        outer: OptimizerFactory,
-        inner: OptimizerFactory,
-        **options: Unpack[CommonOptions],
-    ) -> None:
-        super().__init__(model, tau=tau, prox=prox, outer=outer, inner=inner, transform=Identity(), **options)
-
-
-def _check_options(
-    tau: float,
-    prox: float,
-    augment: float,
-    preference: Mapping[str, float],
-    order: str,
-    evaluation: str,
-    perturb: float,
-) -> None:
-    if not 0 < tau < float("inf"):
-        raise ValueError(f"Parameter `tau` should be positive and finite. Found `tau = {tau}`.")
-    for name, value in (("prox", prox), ("augment", augment), ("perturb", perturb)):
-        if not 0 <= value < float("inf"):
-            raise ValueError(f"Parameter `{name}` should not be negative. Found `{name} = {value}`.")
-    for task, value in preference.items():
-        if not 0 < value < float("inf"):
-            raise ValueError(f"Parameter `preference` should be positive. Found {value} for task `{task}`.")
-    if order not in ("simultaneous", "alternating"):
-        raise ValueError(f"Parameter `order` should be 'simultaneous' or 'alternating'. Found `order = {order!r}`.")
-    if evaluation not in ("sequential", "joint"):
-        raise ValueError(
-            f"Parameter `evaluation` should be 'sequential' or 'joint'. Found `evaluation = {evaluation!r}`."
-        )
+    _default_transform: ClassVar[type[Transform]] = Identity

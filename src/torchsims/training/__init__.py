@@ -12,13 +12,13 @@ Example:
 """
 
 from torchsims.training._checkpoints import CHECKPOINT, load_checkpoint, read_settings, replace_file
-from torchsims.training._launch import first_process, launched, processes
 from torchsims.training._loop import Outcome, StoppedError, train
 from torchsims.training._predictor import Predictor, load
 from torchsims.training._rows import TablePredictor
 from torchsims.training._settings import Settings
 from torchsims.training._signals import asked_to_stop
 from torchsims.training._watch import TensorBoard, Watch
+from torchsims.training.world import first_process, launched, processes
 
 __all__ = [
     "CHECKPOINT",

@@ -16,7 +16,6 @@ from torchsims._starvation import StarvationWarning, Starved
 from torchsims.losses import TaskLosses
 from torchsims.methods import Method
 from torchsims.steppers import MeritReport, Report
-from torchsims.steppers._distributed import World
 from torchsims.training._batches import count_batches, load, mix, shards, training_batches
 from torchsims.training._checkpoints import load_checkpoint, locked, save_checkpoint
 from torchsims.training._evaluation import Metrics, evaluate, pictures
@@ -27,6 +26,7 @@ from torchsims.training._settings import Settings
 from torchsims.training._signals import asked_to_stop
 from torchsims.training._trainable import frozen_sums, load_trainable_state, trainable_state
 from torchsims.training._watch import Watch
+from torchsims.training.world import World, launched
 
 __all__ = ["Outcome", "StoppedError", "train"]
 
@@ -91,7 +91,7 @@ def train(
         >>> len(outcome.history["losses"]["depth"])
         1
     """
-    with World.launch() as world, locked(folder, world.first), asked_to_stop() as asked:
+    with launched() as world, locked(folder, world.first), asked_to_stop() as asked:
         run = _Run(settings, folder, world, watches if world.first else (), workers)
         state = load_checkpoint(folder, settings)
         if state is not None:

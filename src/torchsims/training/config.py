@@ -1,0 +1,168 @@
+"""Configuration as plain data: what a run does, and how it is executed. Nothing here imports torch or reads data."""
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
+
+from torchsims.registry import choose
+
+__all__ = ["Execution", "RunConfig", "is_workload_setting", "read_config", "setting", "write_config"]
+
+T = TypeVar("T", bound="RunConfig")
+
+
+def setting(default: Any, help: str, *flags: str, workload: bool = False) -> Any:  # noqa: A002  # what typer calls it
+    """Declare a setting: the command line, the config file and the page all follow from it.
+
+    Args:
+        default: the value unless something else is said.
+        help: one line for ``--help``.
+        flags: names on the command line; ``--name`` by default.
+        workload: whether the value is an argument of the data set, which may not have it.
+    """
+    metadata = {"help": help, "flags": flags, "workload": workload}
+    if isinstance(default, dict):
+        return field(default_factory=lambda: dict(default), metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def is_workload_setting(entry: "Field[Any]") -> bool:
+    """Return whether a field is handed to the constructor of the data set."""
+    return bool(entry.metadata.get("workload"))
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Everything that decides what a run finds, as plain data.
+
+    Making, printing or comparing one checks nothing, builds nothing and reads no file:
+    :func:`torchsims.training.resolve` turns it into objects and raises every error about it.
+
+    Example:
+        >>> config = RunConfig(method="sims:tau=1", epochs=3)
+        >>> RunConfig.from_dict(config.to_dict()) == config
+        True
+    """
+
+    data: str = setting("scenes", "Data set, with options: scenes:images=512:resolution=96, or package.module:Class.")
+    method: str = setting("sims", "Method, with options: sims:tau=1:ratio=5, or package.module:Class.")
+    model: str = setting("", "Architecture, with options: hps:width=32, stl, or package.module:Class; the data's own.")
+    preset: str = setting(
+        "default", "Settings that suit the data: default, small; of real data: paper, ablation, authors."
+    )
+    tasks: tuple[str, ...] = setting(
+        (), "Tasks to train, separated by commas; all by default. Of a table, its columns.", "--tasks", "--targets"
+    )
+    root: str = setting("", "Folder of the data set. Of a table, the file: CSV or Parquet.", "--root", "--csv")
+    types: tuple[str, ...] = setting(
+        (), "Types of the targets of a table: auto, number or class, one for all or one per target.", workload=True
+    )
+    rescale: Mapping[str, float] = setting({}, "Multiply the loss of a task: depth=100. May be repeated.")
+    epochs: int = setting(8, "Passes over the training data.")
+    batch: int = setting(8, "Batch size, over all micro-batches and processes.")
+    micro_batches: int = setting(1, "Micro-batches per step (gradient accumulation).")
+    lr: float = setting(1e-3, "Peak learning rate of the model.")
+    warmup: float = setting(0.1, "Share of the steps in which the learning rate rises; it then falls to zero.")
+    weight_decay: float = setting(1e-6, "Weight decay of Adam.")
+    clip: float = setting(0.0, "Largest gradient norm; 0 for no clipping.")
+    dtype: str = setting("float32", "Floating-point type: float32 or float64.")
+    autocast: str = setting("none", "Mixed precision of the forward passes in training: none, bf16 or fp16.")
+    evaluation: str = setting("auto", "How SIMS and FOOPS run two copies: auto, sequential (less memory) or joint.")
+    select: str = setting("last", "Which epoch is reported: last, or best on the validation split.")
+    select_by: str = setting("mean", "What `best` means: mean over tasks, or one metric such as `depth abs_err`.")
+    patience: int = setting(0, "Stop after so many epochs without improvement on the validation split; 0 for never.")
+    seed: int = setting(0, "Seed of the initial weights, the order of the data and the method.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON and TOML hold them."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+
+    @classmethod
+    def from_dict(cls: type[T], values: Mapping[str, Any]) -> T:
+        """Return the config with these fields; a field that is not there has its default."""
+        known = {entry.name: entry for entry in fields(cls)}
+        hints = get_type_hints(cls)
+        checked = {name: _checked(choose("setting", name, known), value, hints[name]) for name, value in values.items()}
+        return cls(**checked)
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How runs are executed; none of it changes what they find, but the number of threads changes the rounding.
+
+    Example:
+        >>> Execution(workers=2).checkpoint_every
+        0
+    """
+
+    checkpoint_every: int = setting(0, "Save a checkpoint after so many steps too, not only after epochs.")
+    workers: int = setting(0, "Processes per run that load data.")
+    threads: int = setting(0, "Threads per run; 0 for all cores, or one in a comparison.")
+    jobs: int = setting(0, "Runs at a time in a comparison; 0 for as many as there are cores.")
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Return the settings in a TOML or JSON file, by name; those that it leaves out are not there.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     write_config(RunConfig(epochs=3), Path(folder) / "run.toml")
+        ...     read_config(Path(folder) / "run.toml")["epochs"]
+        3
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        values = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except OSError as error:
+        raise ValueError(f"Config file `{path}` cannot be read: {error.strerror}.") from error
+    except ValueError as error:
+        raise ValueError(f"Config file `{path}` should be TOML or, ending in .json, JSON. Found: {error}.") from error
+    if not isinstance(values, dict):
+        raise ValueError(f"Config file `{path}` should hold settings by name. Found {values!r:.40}.")  # noqa: TRY004
+    RunConfig.from_dict(values)
+    return values
+
+
+def write_config(config: RunConfig, path: Path) -> None:
+    """Write all settings as TOML, or as JSON if the name of the file ends in ``.json``."""
+    path.write_text(config_text(config, path.suffix), encoding="utf-8")
+
+
+def config_text(config: RunConfig, suffix: str = ".toml") -> str:
+    """Return the text of a config file."""
+    if suffix == ".json":
+        return json.dumps(config.to_dict(), indent=1) + "\n"
+    import tomli_w
+
+    return tomli_w.dumps(config.to_dict())
+
+
+def default_of(entry: "Field[Any]") -> Any:
+    """Return the default of a field."""
+    return entry.default if entry.default_factory is MISSING else entry.default_factory()
+
+
+def _checked(name: str, value: Any, hint: Any) -> Any:
+    """Return a value read from a file as the type of its field, or raise an error that names both."""
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if hint in (int, float, str):
+        if isinstance(value, hint) and not isinstance(value, bool):
+            return value
+        noun = {int: "a whole number", float: "a number", str: "a text"}[hint]
+    elif hint == tuple[str, ...]:
+        if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
+            return tuple(value)
+        noun = "a list of texts"
+    else:
+        numbers = isinstance(value, Mapping) and all(
+            isinstance(factor, int | float) and not isinstance(factor, bool) for factor in value.values()
+        )
+        if numbers:
+            return {str(key): float(factor) for key, factor in value.items()}
+        noun = "a table of numbers"
+    raise ValueError(f"Setting `{name}` should be {noun}. Found `{name} = {value!r}`.")

@@ -1,0 +1,174 @@
+"""What a training run found: one class from the training loop to the page."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isnan, nan
+from typing import Any, TypeAlias
+
+import numpy.typing as npt
+
+from torchsims.training.config import RunConfig
+
+__all__ = ["History", "Metrics", "Run", "Samples"]
+
+Metrics: TypeAlias = Mapping[str, Mapping[str, float]]
+"""Task, then metric, then value; NaN after a divergence."""
+
+Samples: TypeAlias = Mapping[str, npt.NDArray[Any]]
+"""Arrays of some test images: ``"image"``, ``"truth/TASK"`` and ``"prediction/TASK"``."""
+
+Curve: TypeAlias = list[float]
+
+
+@dataclass(eq=False)
+class History:
+    """Curves of a run: one number per epoch, losses in the units of the data.
+
+    The open epoch is kept as sums, so that its size does not grow with the number of steps.
+
+    Attributes:
+        losses: mean training loss per epoch, by task; NaN in an epoch without a label.
+        weights: mean weight per epoch, by task.
+        merit: mean merit per epoch; empty for methods without one.
+        validation: metrics of the validation split after each epoch, by task and metric.
+
+    Example:
+        >>> history = History()
+        >>> history.record({"depth": 2.0}, {"depth": 1.0})
+        >>> history.record({"depth": 4.0}, {"depth": 1.0})
+        >>> history.end_epoch({"depth": {"abs_err": 0.5}})
+        >>> history.losses, history.epochs
+        ({'depth': [3.0]}, 1)
+    """
+
+    losses: dict[str, Curve] = field(default_factory=dict)
+    weights: dict[str, Curve] = field(default_factory=dict)
+    merit: Curve = field(default_factory=list)
+    validation: dict[str, dict[str, Curve]] = field(default_factory=dict)
+    open_sums: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+
+    @property
+    def epochs(self) -> int:
+        """How many epochs are finished."""
+        return len(next(iter(self.losses.values()), ()))
+
+    def record(self, losses: Mapping[str, float], weights: Mapping[str, float], merit: float | None = None) -> None:
+        """Add one step to the open epoch."""
+        parts = {"losses": losses, "weights": weights, "merit": {} if merit is None else {"": merit}}
+        for part, values in parts.items():
+            sums = self.open_sums.setdefault(part, {})
+            for name, value in values.items():
+                entry = sums.setdefault(name, [0.0, 0])
+                if not isnan(value):
+                    entry[0] += value
+                    entry[1] += 1
+
+    def end_epoch(self, validation: Metrics) -> None:
+        """Close the open epoch."""
+        means = {
+            part: {name: total / count if count else nan for name, (total, count) in sums.items()}
+            for part, sums in self.open_sums.items()
+        }
+        for curves, values in ((self.losses, means.get("losses", {})), (self.weights, means.get("weights", {}))):
+            for task, value in values.items():
+                curves.setdefault(task, []).append(value)
+        self.merit += means.get("merit", {}).values()
+        for task, metrics in validation.items():
+            for metric, value in metrics.items():
+                self.validation.setdefault(task, {}).setdefault(metric, []).append(value)
+        self.open_sums = {}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the curves as JSON and checkpoints hold them."""
+        return {
+            "losses": self.losses,
+            "weights": self.weights,
+            "merit": self.merit,
+            "validation": self.validation,
+            "open_sums": self.open_sums,
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "History":
+        """Return the history that :meth:`to_dict` described; null stands for NaN."""
+        return cls(**{name: _numbers(values.get(name, [] if name == "merit" else {})) for name in cls.__annotations__})
+
+
+def _numbers(value: Any) -> Any:
+    """Return nested numbers with NaN for null, as copies."""
+    if isinstance(value, Mapping):
+        return {str(key): _numbers(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_numbers(entry) for entry in value]
+    if value is None:
+        return nan
+    if not isinstance(value, int | float):
+        raise TypeError(f"A history should hold numbers. Found {value!r}.")
+    return value
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A finished run, or one that failed.
+
+    Attributes:
+        label: method and whatever else sets the run apart; runs with one label differ in their seed only.
+        config: what the run did.
+        metrics: metrics of the test split at the selected epoch.
+        higher_is_better: whether a higher value is better, by task and metric.
+        history: curves over the epochs.
+        passes: forward and backward passes per step, such as ``"2 + 2"``.
+        family: what kind of method it is.
+        rescaled: label of the same run without rescaled losses, if losses are rescaled.
+        selected: number of the selected epoch, from 1.
+        last_metrics: metrics of the test split after the last epoch, if another epoch was selected.
+        starved: tasks that got almost no weight although they could be learned.
+        failure: why the run failed, if it did; its metrics are NaN then.
+        seconds: where the time went, by part.
+        samples: arrays of some test images, if there are any.
+
+    Example:
+        >>> run = Run("SIMS", RunConfig(seed=1), {"seg": {"miou": 0.7}}, {"seg": {"miou": True}}, History())
+        >>> run.seed, run.failure
+        (1, None)
+    """
+
+    label: str
+    config: RunConfig
+    metrics: Metrics
+    higher_is_better: Mapping[str, Mapping[str, bool]]
+    history: History
+    passes: str = ""
+    family: str = ""
+    rescaled: str | None = None
+    selected: int = 0
+    last_metrics: Metrics | None = None
+    starved: Sequence[str] = ()
+    failure: str | None = None
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    samples: Samples | None = None
+
+    @property
+    def seed(self) -> int:
+        """The seed of the run."""
+        return self.config.seed
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything but config and samples, as JSON holds it."""
+        names = [name for name in self.__dataclass_fields__ if name not in ("config", "samples", "history")]
+        return {name: getattr(self, name) for name in names} | {"history": self.history.to_dict()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], config: RunConfig, samples: Samples | None = None) -> "Run":
+        """Return the run that :meth:`to_dict` described."""
+        last = values["last_metrics"]
+        return cls(
+            **{
+                **{name: values[name] for name in cls.__dataclass_fields__ if name in values},
+                "config": config,
+                "metrics": _numbers(values["metrics"]),
+                "last_metrics": None if last is None else _numbers(last),
+                "history": History.from_dict(values["history"]),
+                "samples": samples,
+            }
+        )

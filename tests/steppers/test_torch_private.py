@@ -1,0 +1,130 @@
+"""The private parts of torch that the steppers rely on: a release that changes one fails here, and is told which."""
+
+import ast
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.amp.grad_scaler import GradScaler
+from torch.optim import SGD
+
+import torchsims
+from torchsims.steppers import _torch_private as private
+
+PACKAGE = Path(torchsims.__file__).parent
+
+
+def scaled_step(scaler: GradScaler) -> SGD:
+    """Return an optimizer whose gradients the scaler has scaled."""
+    parameter = nn.Parameter(torch.ones(2))
+    scaler.scale(parameter.sum()).backward()  # type: ignore[no-untyped-call]
+    return SGD([parameter], lr=0.1)
+
+
+def check_kernel() -> None:
+    for dtype in (torch.float16, torch.float32, torch.float64):
+        gradients = [torch.full((3,), 4.0, dtype=dtype), torch.full((2, 2), 8.0, dtype=dtype)]
+        assert private.unscale_and_check_(gradients, torch.tensor(0.25)) == 0
+        assert [float(g.max()) for g in gradients] == [1.0, 2.0]
+        for bad in (torch.nan, torch.inf):
+            assert private.unscale_and_check_([torch.tensor([1.0, bad], dtype=dtype)], torch.tensor(1.0)) != 0
+
+
+def check_scaler() -> None:
+    scaler = GradScaler("cpu", init_scale=4.0)
+    optimizer = scaled_step(scaler)
+    assert not private.has_unscaled(scaler, [optimizer])
+    scaler.unscale_(optimizer)
+    assert private.has_unscaled(scaler, [optimizer])
+    private.forget_optimizers(scaler, [optimizer])
+    assert not private.has_unscaled(scaler, [optimizer])
+    scaler.unscale_(optimizer)  # a second time only raises if the scaler remembers the first
+    scaler.update()
+    assert not private.has_unscaled(scaler, [optimizer])
+
+
+def check_trees() -> None:
+    tree = {"a": [torch.ones(2), "text"], "b": (torch.zeros(1), None)}
+    doubled = private.map_tensors(lambda tensor: tensor + 1, tree)
+    assert doubled["a"][0].tolist() == [2.0, 2.0]
+    assert (doubled["a"][1], doubled["b"][0].tolist(), doubled["b"][1]) == ("text", [1.0], None)
+
+
+def check_graph() -> None:
+    first, second, third = (nn.Parameter(torch.ones(2)) for _ in range(3))
+    shared = first * 2
+    assert private.parameters_in_graph((shared + shared * second).sum()) == {id(first), id(second)}
+    assert private.parameters_in_graph(third.sum()) == {id(third)}
+    assert private.parameters_in_graph(torch.ones(1)) == set()
+
+
+def check_compiled_names() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    expected = [name for name, _ in model.named_parameters()]
+    model[1].compile(backend="eager")  # in place: no prefix
+    compiled = torch.compile(model, backend="eager")
+    assert isinstance(compiled, nn.Module)
+    found = [name for name, _ in compiled.named_parameters()]
+    assert found != expected
+    assert [private.without_compile_prefix(name) for name in found] == expected
+
+
+CHECKS: dict[str, Callable[[], None]] = {
+    "torch._amp_foreach_non_finite_check_and_unscale_": check_kernel,
+    "GradScaler._per_optimizer_states": check_scaler,
+    "torch.utils._pytree.tree_map_only": check_trees,
+    "torch::autograd::AccumulateGrad and its `variable`": check_graph,
+    "the prefix `_orig_mod.` of `torch.compile`": check_compiled_names,
+}
+
+
+def run_check(part: str) -> None:
+    try:
+        CHECKS[part]()
+    except Exception as error:
+        pytest.fail(
+            f"torch {torch.__version__} changed {part}: adapt `torchsims/steppers/_torch_private.py`. Found {error!r}."
+        )
+
+
+@pytest.mark.parametrize("part", CHECKS)
+def test_torch_has_what_the_steppers_rely_on(part: str) -> None:
+    run_check(part)
+
+
+def missing(name: str, *_: object) -> Tensor:
+    raise AttributeError(name)
+
+
+def test_a_torch_without_a_part_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "_amp_foreach_non_finite_check_and_unscale_", partial(missing, "gone"))
+    with pytest.raises(pytest.fail.Exception, match=r"changed torch\._amp_foreach\S+: adapt .*_torch_private.py"):
+        run_check("torch._amp_foreach_non_finite_check_and_unscale_")
+
+
+def private_names(path: Path) -> Iterator[tuple[str, bool]]:
+    """Yield every name with an underscore in front that a file uses, and whether it defines it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.ImportFrom(module=str(module)) if not module.startswith("torchsims"):
+                names = [*module.split("."), *(alias.name for alias in node.names)]
+                yield from ((f"import of {name}", False) for name in names if name.startswith("_"))
+            case ast.Attribute(attr=name, ctx=context) if name.startswith("_") and not name.startswith("__"):
+                yield name, isinstance(context, ast.Store)
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.Name(id=name, ctx=ast.Store()):
+                yield name, True
+
+
+def test_no_other_file_uses_private_parts_of_another_package() -> None:
+    found = {path: set(private_names(path)) for path in PACKAGE.rglob("*.py")}
+    defined = {name for names in found.values() for name, defines in names if defines}
+    foreign = {
+        f"{path.relative_to(PACKAGE)}: {name}"
+        for path, names in found.items()
+        for name, defines in names
+        if not defines and name not in defined and path != Path(str(private.__file__))
+    }
+    assert foreign == set()
