@@ -130,4 +130,4 @@ class AliCCPWorkload(TabularWorkload):
 @lru_cache(maxsize=2)  # settings are checked before a run, and every run of a comparison trains on the same log
 def _made_up(rows: int, seed: int) -> ClickLog:
     world = generate_clicks(rows + rows // 2, seed)
-    return ClickLog.of(world.part(slice(rows)), world.part(slice(rows, None)))
+    return ClickLog.in_memory(world.part(slice(rows)), world.part(slice(rows, None)))

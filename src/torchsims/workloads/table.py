@@ -84,7 +84,7 @@ class TableWorkload(TabularWorkload):
     def restored(cls, fitted: Mapping[str, Any]) -> "TableWorkload":
         """Return the workload that :meth:`fitted` told of, for predictions: it has no rows of its own."""
         workload = cls.__new__(cls)
-        workload._know(Features.from_plain(fitted["features"]), list(map(Target.from_plain, fitted["targets"])))
+        workload._know(Features.from_dict(fitted["features"]), list(map(Target.from_dict, fitted["targets"])))
         return workload
 
     def encode(self, table: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
@@ -109,8 +109,8 @@ class TableWorkload(TabularWorkload):
 
     def fitted(self) -> dict[str, Any]:
         return {
-            "features": self._features.plain(),
-            "targets": [target.plain() for target in self._targets.values()],
+            "features": self._features.to_dict(),
+            "targets": [target.to_dict() for target in self._targets.values()],
             "checksum": self._rows.checksum(),
         }
 
