@@ -289,7 +289,7 @@ def test_a_bad_preprocessed_file_is_named(tmp_path: Path, text: str, sentence: s
 def test_training_and_validation_rows_are_disjoint_and_all(rows: int) -> None:
     numbered = generate_clicks(max(rows, 40)).part(slice(rows))
     numbered.own["205"][:] = np.arange(rows)
-    log = ClickLog.of(numbered, numbered)
+    log = ClickLog.in_memory(numbered, numbered)
     workload = AliCCPWorkload(rows=rows)
     workload._log = log
     place = list(log.codes).index("205")
@@ -384,7 +384,7 @@ def test_the_product_is_right_where_probabilities_are_extreme() -> None:
         torch.testing.assert_close(out.squeeze(), p.log() - (-p).log1p(), rtol=1e-2, atol=0, check_dtype=False)
 
 
-def test_a_made_up_log_is_trained_and_ranks_better_than_chance(tmp_path: Path) -> None:
+def test_a_synthetic_log_is_trained_and_ranks_better_than_chance(tmp_path: Path) -> None:
     settings = Settings(data="aliccp:rows=40000", method="sims", **preset("aliccp", "small"))
     metrics = train(settings, tmp_path / "run").metrics
     assert sorted(metrics) == ["ctcvr", "ctr", "cvr"]

@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader
 
 from helpers.small_folders import photographs, write_parts, write_pascal, write_scenes
 from torchsims.data import Cityscapes, NYUv2, PASCALContext, Scenes, write_frame
-from torchsims.data.folders._human_parts import PART_OF
+from torchsims.data.folders._pascal import PART_OF
 from torchsims.data.folders._views import View, random_view
 from torchsims.data.scenes import back_project
 
@@ -157,10 +157,10 @@ WRONG: list[tuple[str, Callable[[Path], Any], str]] = [
     ("label", save(np.full((24, 32), 13)), "should hold labels below 13. Found 13."),
     ("label", save(np.full((24, 32), 0.5)), "should hold whole numbers. Found 0.5."),
     ("label", save(np.full((24, 32), np.nan)), "should hold whole numbers. Found nan."),
-    ("label", save(np.zeros((24, 32, 3))), r"should hold one label a pixel. Found the shape \(24, 32, 3\)."),
+    ("label", save(np.zeros((24, 32, 3))), r"should hold one label per pixel. Found the shape \(24, 32, 3\)."),
     ("depth", save(np.full((24, 32, 1), np.nan)), "should hold finite numbers. Found nan."),
     ("depth", save(np.full((24, 32, 1), np.inf)), "should hold finite numbers. Found inf."),
-    ("depth", save(np.zeros((24, 32, 2))), "should hold one depth a pixel."),
+    ("depth", save(np.zeros((24, 32, 2))), "should hold one depth per pixel."),
     ("normal", save(np.full((24, 32, 3), 200.0)), "should hold vectors of length 1 or 0. Found 346"),
     ("normal", save(np.full((24, 32, 3), np.nan)), "should hold finite numbers. Found nan."),
     ("normal", save(np.zeros((24, 32))), "should hold height x width x 3 numbers."),
@@ -252,7 +252,7 @@ def test_random_views_are_what_they_should_be() -> None:
 def test_a_zoom_divides_depth_and_multiplies_inverse_depth() -> None:
     depth = torch.rand(1, 30, 30) + 1
     view = View(5, 5, 20, 20, (30, 30), zoom=1.5)
-    near, inverse = view.show("depth", depth, depth_power=-1), view.show("depth", 1 / depth, depth_power=1)
+    near, inverse = view.apply("depth", depth, depth_power=-1), view.apply("depth", 1 / depth, depth_power=1)
     torch.testing.assert_close(near, 1 / inverse)
     assert near[0, 0, 0] == depth[0, 5, 5] / 1.5
     assert Cityscapes.DEPTH_POWER == 1
@@ -263,7 +263,7 @@ def test_a_mirrored_scene_is_a_scene(nyuv2: Path) -> None:
     """Normals of the mirrored depth are the mirrored normals: the sign of x counts."""
     scenes = Scenes("val", size=4, resolution=(96, 96))
     for i in range(4):
-        item = {name: View(0, 0, 96, 96, (96, 96), flip=True).show(name, v, -1) for name, v in scenes[i].items()}
+        item = {name: View(0, 0, 96, 96, (96, 96), flip=True).apply(name, v, -1) for name, v in scenes[i].items()}
         points = back_project(item["depth"].double())
         along_x, along_y = points[:, 1:-1, 2:] - points[:, 1:-1, :-2], points[:, 2:, 1:-1] - points[:, :-2, 1:-1]
         normals = torch.linalg.cross(along_y, along_x, dim=0)
@@ -398,11 +398,11 @@ def test_a_wrong_file_of_pascal_is_named(pascal: Path, tmp_path: Path) -> None:
         (f"human_parts/{name}.mat", lambda p: p.write_bytes(b"nothing"), "should be a file of Matlab"),
         (f"sal_distill/{name}.png", lambda p: p.write_bytes(p.read_bytes()[:200]), "should be an image"),
         (f"semseg/VOC12/{name}.png", lambda p: Image.new("L", (60, 40), 21).save(p), "labels below 21. Found 21"),
-        (f"semseg/VOC12/{name}.png", lambda p: Image.new("RGB", (60, 40)).save(p), "should hold one label a pixel"),
+        (f"semseg/VOC12/{name}.png", lambda p: Image.new("RGB", (60, 40)).save(p), "should hold one label per pixel"),
         (
             f"normals_distill/{name}.png",
             lambda p: Image.new("L", (60, 40)).save(p),
-            "should hold three colours a pixel",
+            "should hold three colours per pixel",
         ),
         (f"JPEGImages/{name}.jpg", lambda p: p.write_bytes(p.read_bytes()[:700]), "should be an image"),
     ]

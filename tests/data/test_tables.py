@@ -151,7 +151,7 @@ def test_two_rows_cannot_be_split() -> None:
         split_rows(2)
 
 
-def test_features_are_standardised_and_strangers_have_code_zero() -> None:
+def test_features_are_standardised_and_unknown_ones_have_code_zero() -> None:
     column = np.array(["a", "b", "a", None, "rare", "b"], dtype=object)
     features = Features.fit({"x": np.arange(6.0), "c": column, "constant": np.full(6, 0.1)}, ["x", "c", "constant"])
     numbers, codes = features.encode({"x": np.arange(6.0), "c": column, "constant": np.full(6, 0.1)})

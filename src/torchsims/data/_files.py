@@ -1,4 +1,4 @@
-"""Reads one file and says which one when it is not what it should be."""
+"""Readers of single files, whose errors name the file, and conversions of arrays to tensors."""
 
 from collections.abc import Callable
 from os import PathLike
@@ -15,13 +15,13 @@ from torchsims._extras import needs
 Array = npt.NDArray[Any]
 T = TypeVar("T")
 
-ROUNDING = 1e-3  # of colours, which someone has resized before
-LONGEST = 1.5  # of a normal; one of length 1 that was rounded is never longer, colours from 0 to 255 are
-SHORTEST = 0.5  # of a normal; below it, a vector means that there is none
+ROUNDING = 1e-3  # of colours that were resized before
+LONGEST = 1.5  # length of a normal; a rounded unit vector is never longer, colours from 0 to 255 are
+SHORTEST = 0.5  # length of a normal; a shorter vector means that the normal is unknown
 
 
 def read_npy(path: Path) -> Array:
-    """Return the array in a file of numpy."""
+    """Return the array in a ``.npy`` file."""
 
     def load(file: Path) -> Array:
         array: Array = np.load(file, allow_pickle=False)
@@ -31,7 +31,7 @@ def read_npy(path: Path) -> Array:
 
 
 def read_pixels(path: Path) -> Array:
-    """Return the pixels of a PNG or JPEG: `height x width`, with a third dimension if a pixel has several values."""
+    """Return the pixels of a PNG or JPEG, `height x width` or `height x width x channel`."""
     with needs("vision"):
         from PIL import Image
 
@@ -64,7 +64,7 @@ def read_image(path: str | PathLike[str]) -> Tensor:
 
 
 def read_mat(path: Path) -> dict[str, Any]:
-    """Return the variables in a file of Matlab, structures as dictionaries."""
+    """Return the variables in a Matlab file, structures as dictionaries."""
     with needs("vision"):
         from scipy.io import loadmat
 
@@ -76,7 +76,7 @@ def read_mat(path: Path) -> dict[str, Any]:
 
 
 def read_file(path: Path, kind: str, load: Callable[[Path], T]) -> T:
-    """Return what ``load`` makes of a file, or say that it is not there or not of that kind."""
+    """Return what ``load`` returns for a file, or raise an error that names the file and the expected kind."""
     if not path.is_file():
         raise FileNotFoundError(f"File `{path}` should be there. Found no such file.")
     try:
@@ -91,7 +91,7 @@ def as_image(array: Array, path: Path) -> Tensor:
 
     Args:
         array: colours `height x width x 3`, or grey `height x width`; 0 to 255 if they are bytes, else 0 to 1.
-        path: what to call it if it is none.
+        path: name of the array in errors.
 
     Example:
         >>> as_image(np.full((2, 4, 3), 51, dtype=np.uint8), Path("grey.png"))[:, 0, 0]
@@ -104,7 +104,7 @@ def as_image(array: Array, path: Path) -> Tensor:
     image = torch.from_numpy(array.astype(np.float32)).movedim(2, 0).contiguous()
     if array.dtype == np.uint8:
         return image / 255
-    if not (image.min() >= -ROUNDING and image.max() <= 1 + ROUNDING):  # also if one is not a number
+    if not (image.min() >= -ROUNDING and image.max() <= 1 + ROUNDING):  # also if one is NaN
         raise ValueError(
             f"File `{path}` should hold colours from 0 to 1. Found {image.min().item():g} to {image.max().item():g}."
         )
@@ -112,30 +112,30 @@ def as_image(array: Array, path: Path) -> Tensor:
 
 
 def as_classes(array: Array, path: Path, classes: int, void: int | None = None) -> Tensor:
-    """Return labels from 0 up, or -1 where there is none, `height x width`; ``void`` means none, too."""
+    """Return labels from 0 up, or -1 where unlabelled, `height x width`; ``void`` also means unlabelled."""
     labels = array[..., 0] if array.ndim == 3 and array.shape[2] == 1 else array
     if labels.ndim != 2:
-        raise ValueError(f"File `{path}` should hold one label a pixel. Found the shape {array.shape}.")
+        raise ValueError(f"File `{path}` should hold one label per pixel. Found the shape {array.shape}.")
     if labels.dtype.kind == "f" and not np.array_equal(labels, np.floor(labels)):
         raise ValueError(f"File `{path}` should hold whole numbers. Found {labels[labels != np.floor(labels)][0]:g}.")
-    whole = torch.from_numpy(labels.astype(np.int64))
+    result = torch.from_numpy(labels.astype(np.int64))
     if void is not None:
-        whole = whole.where(whole != void, -1)
-    if whole.max() >= classes:
-        raise ValueError(f"File `{path}` should hold labels below {classes}. Found {int(whole.max())}.")
-    return whole.clamp(min=-1)
+        result = result.where(result != void, -1)
+    if result.max() >= classes:
+        raise ValueError(f"File `{path}` should hold labels below {classes}. Found {int(result.max())}.")
+    return result.clamp(min=-1)
 
 
 def as_depth(array: Array, path: Path) -> Tensor:
-    """Return depths, `1 x height x width`, 0 where there is none."""
+    """Return depths, `1 x height x width`, 0 where unknown."""
     depth = array[..., 0] if array.ndim == 3 and array.shape[2] == 1 else array
     if depth.ndim != 2:
-        raise ValueError(f"File `{path}` should hold one depth a pixel. Found the shape {array.shape}.")
+        raise ValueError(f"File `{path}` should hold one depth per pixel. Found the shape {array.shape}.")
     return _finite(torch.from_numpy(depth.astype(np.float32)), path).clamp(min=0).unsqueeze(0)
 
 
 def as_normals(array: Array, path: Path) -> Tensor:
-    """Return unit vectors, `3 x height x width`, zero where there is none."""
+    """Return unit vectors, `3 x height x width`, zero where unknown."""
     if array.ndim != 3 or array.shape[2] != 3:
         raise ValueError(f"File `{path}` should hold height x width x 3 numbers. Found the shape {array.shape}.")
     normals = _finite(torch.from_numpy(array.astype(np.float32)), path).movedim(2, 0)
@@ -146,7 +146,7 @@ def as_normals(array: Array, path: Path) -> Tensor:
 
 
 def unit_normals(normals: Tensor) -> Tensor:
-    """Return vectors at length one, or zero where they are far from it, `3 x height x width`."""
+    """Return normalized vectors, or zero where their length is far from one, `3 x height x width`."""
     length: Tensor = normals.norm(dim=0)
     known = (length >= SHORTEST) & (length <= LONGEST)
     return (normals / length.clamp(min=SHORTEST)).where(known, 0.0)

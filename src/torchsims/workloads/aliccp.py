@@ -140,4 +140,4 @@ class AliCCPWorkload(TabularWorkload):
 @lru_cache(maxsize=2)  # every run of a comparison trains on the same log
 def _synthetic_log(rows: int, seed: int) -> ClickLog:
     clicks = generate_clicks(rows + rows // 2, seed)
-    return ClickLog.of(clicks.part(slice(rows)), clicks.part(slice(rows, None)))
+    return ClickLog.in_memory(clicks.part(slice(rows)), clicks.part(slice(rows, None)))

@@ -86,8 +86,8 @@ class TableWorkload(TabularWorkload):
     def prediction_state(self) -> dict[str, Any]:
         """Return the fitted features and targets, and a checksum of the table."""
         return {
-            "features": self._features.plain(),
-            "targets": [target.plain() for target in self._targets.values()],
+            "features": self._features.to_dict(),
+            "targets": [target.to_dict() for target in self._targets.values()],
             "checksum": self._rows.checksum(),
         }
 

@@ -1,4 +1,4 @@
-"""Ali-CCP: impressions, clicks and purchases. The raw files, their usual preprocessed form, and a generator.
+"""Ali-CCP: impressions, clicks and purchases. Raw files, their usual preprocessed form, and a generator.
 
 Example:
     >>> import tempfile

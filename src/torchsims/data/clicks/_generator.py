@@ -1,4 +1,4 @@
-"""Click logs that look like Ali-CCP, for running everything without a download."""
+"""Synthetic click logs with the fields of Ali-CCP, which need no download."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,28 +13,28 @@ __all__ = ["generate_clicks"]
 Floats = NDArray[np.float64]
 Column = NDArray[Any]
 
-CLICKS = 0.04  # of the impressions; 3.4 M of 84 M in Ali-CCP
-PURCHASES = 0.08  # of the clicks: 0.3 % of the impressions; Ali-CCP has 0.02 %, too few for a small log
-USERS, ITEMS = 50, 20  # impressions of a user, and of an item, on average
+CLICKS = 0.04  # fraction of the impressions; 3.4 M of 84 M in Ali-CCP
+PURCHASES = 0.08  # fraction of the clicks: 0.3 % of the impressions; Ali-CCP has 0.02 %, too few for a small log
+USERS, ITEMS = 50, 20  # mean number of impressions per user and per item
 TASTE = 4  # dimensions in which users and items meet
 USER_SIZES = dict(zip(COMMON[1:9], (98, 14, 3, 8, 4, 4, 3, 5), strict=True))
 ITEM_SIZES = {"206": 60, "207": 300, "210": 120, "216": 200}
 
 
 def generate_clicks(rows: int, seed: int = 0) -> Clicks:
-    r"""Return a made-up log with the fields of Ali-CCP: clicks 4 % and purchases 0.3 % of the impressions.
+    r"""Return a synthetic log with the fields of Ali-CCP: clicks are 4 % and purchases 0.3 % of the impressions.
 
     Users and items have attributes, and tastes that are the sums of effects of their attributes. Where the tastes of a
     user and an item agree, a click is likely; a purchase after a click follows partly the same taste and partly others,
-    so that the two tasks help each other without being the same.
+    so that the two tasks are related but not the same.
 
     .. math::
         P(\text{click}) = \sigma(a + s_1), \quad P(\text{purchase} \mid \text{click}) = \sigma(b + s_2), \quad
         \operatorname{corr}(s_1, s_2) \approx 0.5
 
     Args:
-        rows: how many impressions.
-        seed: another one is another world.
+        rows: number of impressions.
+        seed: seed of the log.
 
     Example:
         >>> log = generate_clicks(100_000)

@@ -16,13 +16,13 @@ __all__ = ["COMMON", "DESCRIPTION", "NUMBER", "OWN", "VALUED", "ClickLog", "Clic
 Column = NDArray[Any]
 
 COMMON = ("101", "121", "122", "124", "125", "126", "127", "128", "129", "109_14", "110_14", "127_14", "150_14")
-"""The fields of Ali-CCP that describe the user, and are stored once for many impressions."""
+"""The fields of Ali-CCP that describe the user, stored once for many impressions."""
 
 OWN = ("205", "206", "207", "210", "216", "508", "509", "702", "853", "301")
 """The fields of an impression: the item, combinations of user and item, and the place it was shown."""
 
 VALUED = ("109_14", "110_14", "127_14", "150_14", "508", "509", "702", "853")
-"""The fields whose ids come with a number that is not always one; its column is called ``D`` and the field."""
+"""The fields whose ids have a number that is not always one; its column is called ``D`` and the field."""
 
 NUMBER = "D"
 DESCRIPTION = "log.json"
@@ -38,7 +38,7 @@ class Clicks:
         purchase: 1 or 0, `row`; never 1 without a click.
         own: columns of the impressions, `row`, by name.
         common: columns that many impressions share, `common row`, by name.
-        index: the common row of every impression; none if there are no common columns.
+        index: common row of every impression; ``None`` if there are no common columns.
 
     Example:
         >>> users = {"101": np.array([7, 8])}
@@ -76,13 +76,13 @@ class ClickLog:
 
     Attributes:
         splits: the impressions of ``"train"``, ``"test"`` and perhaps ``"val"``.
-        codes: how many codes each field has, by name; 0 is for ids that are missing or rare in training.
-        numbers: mean and standard deviation in training of each column of numbers, by name.
+        codes: number of codes of each field, by name; 0 is for ids that are missing or rare in training.
+        numbers: mean and standard deviation in training of each numeric column, by name.
 
     Example:
         >>> from torchsims.data.clicks import ClickLog, generate_clicks
         >>> world = generate_clicks(1100)
-        >>> log = ClickLog.of(world.part(slice(1000)), world.part(slice(1000, None)))
+        >>> log = ClickLog.in_memory(world.part(slice(1000)), world.part(slice(1000, None)))
         >>> len(log.codes), len(log.numbers)
         (23, 8)
     """
@@ -92,7 +92,7 @@ class ClickLog:
     numbers: Mapping[str, tuple[float, float]]
 
     @classmethod
-    def of(cls, train: Clicks, test: Clicks) -> "ClickLog":
+    def in_memory(cls, train: Clicks, test: Clicks) -> "ClickLog":
         """Return a log in memory whose ids are small enough to be codes."""
         columns = {**train.own, **train.common}
         others = {**test.own, **test.common}
@@ -104,7 +104,7 @@ class ClickLog:
 
 
 def open_log(folder: str | Path) -> ClickLog:
-    """Return the log that :func:`torchsims.data.clicks.convert` left; columns stay on disk until they are looked at.
+    """Return the log that :func:`torchsims.data.clicks.convert` left; columns are mapped into memory.
 
     Example:
         >>> open_log("nowhere")

@@ -1,4 +1,4 @@
-"""The raw files of Ali-CCP, line by line: ids and numbers of the known fields, as columns of bounded length."""
+"""The raw files of Ali-CCP, read line by line into parts of columns."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -61,7 +61,7 @@ def _with_labels(part: Part, labels: list[tuple[int, int, int]]) -> Part:
 
 
 class _Reader:
-    """Lines of one file, and the rows read from them that are not taken yet."""
+    """Lines of one file, and the rows that were read and not yet returned."""
 
     def __init__(self, path: Path, fields: Sequence[str]) -> None:
         self._path, self._fields = path, fields
@@ -105,7 +105,7 @@ class _Reader:
         self._values.append(values)
 
     def take(self) -> Part:
-        """Return the rows as columns, and forget them."""
+        """Return the rows as columns, and start anew."""
         shape = (-1, len(self._fields))
         ids = np.array(self._ids, dtype=np.int32).reshape(shape).T
         values = np.array(self._values, dtype=np.float32).reshape(shape).T
@@ -116,12 +116,12 @@ class _Reader:
 
 
 def write_raw(folder: Path, split: str, log: Clicks) -> None:
-    """Write a log with the fields of Ali-CCP as its raw files have it; an id of 0 is left out.
+    """Write a log in the format of the raw files of Ali-CCP; ids of 0 are left out.
 
     Args:
-        folder: where the two files go.
+        folder: folder of the two files.
         split: ``"train"`` or ``"test"``.
-        log: what to write.
+        log: impressions to write.
 
     Example:
         >>> import tempfile

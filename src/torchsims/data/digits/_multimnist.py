@@ -5,7 +5,9 @@ Multi-Task Learning as Multi-Objective Optimization, NeurIPS 2018, moves the sec
 then brings the image to 28 x 28.
 """
 
+import gzip
 from collections.abc import Iterator, Sequence
+from math import prod
 from os import PathLike
 from pathlib import Path
 from typing import ClassVar, final
@@ -16,19 +18,21 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from torchsims.data.digits._idx import read_idx
+from torchsims.data._files import read_file
 
 __all__ = ["CHANNELS", "MultiMNIST"]
 
 CLASSES = 10
 CHANNELS = {"left": CLASSES, "right": CLASSES}
-"""How many scores a prediction of each task has."""
+"""Number of classes, by task."""
 
 SPLITS = ("train", "val", "test")
 PREFIXES = {"train": ("train", "train30k"), "val": ("train", "train30k"), "test": ("t10k",)}
 KINDS = {"images-idx3-ubyte": 3, "labels-idx1-ubyte": 1}
 DIGIT, SIDE = 28, 36
-HELD_OUT = 10  # of the training digits one in so many is for pairs to validate on
+UNSIGNED_BYTE = 8  # the third byte of the magic number; the fourth is the number of dimensions
+GZIP = b"\x1f\x8b"
+HELD_OUT = 10  # one in 10 training digits is for validation
 
 Bytes = npt.NDArray[np.uint8]
 Indices = npt.NDArray[np.int64]
@@ -36,9 +40,9 @@ Indices = npt.NDArray[np.int64]
 
 @final
 class MultiMNIST(Dataset[dict[str, Tensor]]):
-    r"""Two digits an image: pair number ``index`` of a split and seed is always the same, however many pairs there are.
+    r"""Two digits per image: pair number ``index`` of a split and seed is the same for any number of pairs.
 
-    - ``image``: :math:`\max(a, b)` a pixel, where a has the one digit at the top left and b the other at the bottom
+    - ``image``: the maximum of a and b per pixel, where a has one digit at the top left and b the other at the bottom
       right; from 0 to 1, `1 x 36 x 36`.
     - ``left``, ``right``: the classes of the two digits.
 
@@ -49,13 +53,13 @@ class MultiMNIST(Dataset[dict[str, Tensor]]):
         root: the folder of ``train-images-idx3-ubyte``, ``train-labels-idx1-ubyte``, and the same with ``t10k`` for the
             test; also gzipped, with ``.gz``, and with ``train30k`` instead of ``train``.
         split: ``"train"``, ``"val"`` or ``"test"``.
-        size: how many pairs; as many as the split has digits if left out.
-        seed: any number from 0 up; another seed is other pairs.
+        size: number of pairs; the number of digits of the split by default.
+        seed: seed of the pairs, from 0 up.
 
     Attributes:
-        images: of all pairs, as bytes, `pair x 36 x 36`.
-        labels: of all pairs, `pair x 2`.
-        digits: which digits of the file they are made of, `pair x 2`.
+        images: images of all pairs as bytes, `pair x 36 x 36`.
+        labels: classes of all pairs, `pair x 2`.
+        digits: indices of their digits in the file, `pair x 2`.
 
     Example:
         >>> import tempfile
@@ -121,7 +125,7 @@ def _read_digits(root: Path, split: str) -> tuple[Bytes, Bytes]:
     """Return images, `digit x 28 x 28`, and their classes, of the first prefix that has both files."""
     pairs: Iterator[list[Path | None]] = ([_find(root, prefix, kind) for kind in KINDS] for prefix in PREFIXES[split])
     images, labels = next([path for path in pair if path] for pair in pairs if all(pair))
-    digits, classes = (read_idx(path, n) for path, n in zip((images, labels), KINDS.values(), strict=True))
+    digits, classes = (_read_idx(path, n) for path, n in zip((images, labels), KINDS.values(), strict=True))
     if digits.shape[1:] != (DIGIT, DIGIT) or len(digits) < 2:
         count, height, width = digits.shape
         raise ValueError(
@@ -142,7 +146,7 @@ def _digits_of(split: str, count: int, seed: int) -> Indices:
 
 
 def _draw(digits: Indices, size: int | None, generator: np.random.Generator) -> Indices:
-    """Return which digit is left and which is right, `pair x 2`: all of them on both sides before one comes again."""
+    """Return the left and the right digit of every pair, `pair x 2`; no digit repeats before all have come."""
     rounds = -(-(size or 1) // len(digits))
     sides = [[generator.permutation(digits), generator.permutation(digits)] for _ in range(rounds)]
     return np.concatenate([np.stack(pair, axis=1) for pair in sides])[:size]
@@ -155,3 +159,27 @@ def _overlay(left: Bytes, right: Bytes) -> Bytes:
     corner = images[:, -DIGIT:, -DIGIT:]
     np.maximum(corner, right, out=corner)
     return images
+
+
+def _read_idx(path: Path, dimensions: int) -> Bytes:
+    """Return the array of bytes in an idx file; whether it is gzipped is known by its content, not by its name."""
+    content = read_file(path, "an idx file", _content)
+    start = 4 + 4 * dimensions
+    magic, expected = int.from_bytes(content[:4], "big"), 256 * UNSIGNED_BYTE + dimensions
+    if len(content) < start:
+        raise ValueError(
+            f"File `{path}` should begin with {start} bytes of magic number and sizes. Found {len(content)} bytes."
+        )
+    if magic != expected:
+        raise ValueError(f"File `{path}` should begin with the magic number {expected}. Found {magic}.")
+    sizes = tuple(int.from_bytes(content[i : i + 4], "big") for i in range(4, start, 4))
+    values = np.frombuffer(content, dtype=np.uint8, offset=start)
+    if len(values) != (length := prod(sizes)):
+        shape = " x ".join(map(str, sizes))
+        raise ValueError(f"File `{path}` should hold {shape} = {length} bytes after its sizes. Found {len(values)}.")
+    return values.reshape(sizes)
+
+
+def _content(path: Path) -> bytes:
+    content = path.read_bytes()
+    return gzip.decompress(content) if content.startswith(GZIP) else content

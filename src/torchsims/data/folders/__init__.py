@@ -4,11 +4,8 @@ A reader lists what is missing in a folder and reads images and labels on demand
 the epoch and the index alone.
 """
 
-from torchsims.data.folders._cityscapes import Cityscapes
-from torchsims.data.folders._depth_normals import normals_from_depth
-from torchsims.data.folders._npy import write_frame
-from torchsims.data.folders._nyuv2 import NYUv2
-from torchsims.data.folders._nyuv2_mat import convert_nyuv2
+from torchsims.data.folders._npy import Cityscapes, NYUv2, write_frame
+from torchsims.data.folders._nyuv2_mat import convert_nyuv2, normals_from_depth
 from torchsims.data.folders._pascal import PASCALContext
 
 __all__ = ["Cityscapes", "NYUv2", "PASCALContext", "convert_nyuv2", "normals_from_depth", "write_frame"]

@@ -1,4 +1,4 @@
-"""A data set in a folder: what the readers of NYUv2, Cityscapes and PASCAL-Context share."""
+"""The base class of the readers of NYUv2, Cityscapes and PASCAL-Context."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,20 +10,20 @@ import numpy as np
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from torchsims.data.folders._views import random_view, whole_view
+from torchsims.data.folders._views import full_view, random_view
 
-SHOWN = 3  # so many missing files are named
+SHOWN = 3  # number of missing files that an error names
 
 
 class DenseFolder(Dataset[dict[str, Tensor]], ABC):
-    """Images and their labels in a folder, read when they are asked for.
+    """Images and their labels in a folder, read on demand.
 
     Attributes:
-        NAME: what the data set is called.
-        CLASSES: the classes of a pixel, by label.
-        CHANNELS: how many channels a prediction of each task has.
-        SPLITS: the parts of the data set.
-        DEPTH_POWER: -1 if ``depth`` is one, 1 if it is the inverse of one.
+        NAME: name of the data set.
+        CLASSES: names of the classes of a pixel, by label.
+        CHANNELS: number of channels of a prediction, by task.
+        SPLITS: names of the splits.
+        DEPTH_POWER: -1 if ``depth`` is a depth, 1 if it is an inverse depth.
     """
 
     NAME: ClassVar[str]
@@ -64,12 +64,12 @@ class DenseFolder(Dataset[dict[str, Tensor]], ABC):
 
     @classmethod
     def missing(cls, root: str | PathLike[str], split: str = "train", tasks: Sequence[str] | None = None) -> list[str]:
-        """Return what a folder lacks to be this data set, one entry a folder of files; empty if it lacks nothing.
+        """Return what a folder lacks to be this data set, one entry per subfolder; empty if it lacks nothing.
 
         Args:
-            root: the folder.
-            split: which part of the data set.
-            tasks: the tasks whose labels should be there; all if left out.
+            root: folder of the data set.
+            split: name of the split.
+            tasks: tasks whose labels should be there; all by default.
         """
         if split not in cls.SPLITS:
             raise ValueError(f"Parameter `split` should be one of {', '.join(cls.SPLITS)}. Found `split = {split!r}`.")
@@ -79,15 +79,15 @@ class DenseFolder(Dataset[dict[str, Tensor]], ABC):
 
     @property
     def channels(self) -> dict[str, int]:
-        """How many channels a prediction of each task of this data set has."""
+        """Number of channels of a prediction, by task."""
         return {task: self.CHANNELS[task] for task in self.tasks}
 
     def set_epoch(self, epoch: int) -> None:
-        """Say which epoch comes, before iterating over a loader.
+        """Set the epoch; call this before iterating over a loader.
 
-        The view of an image is drawn from (seed, epoch, index) and nothing else, so a run that was resumed sees what an
-        uninterrupted one would have seen. Workers of a ``DataLoader`` take the epoch with them when they start, which
-        is once an epoch unless ``persistent_workers`` is set; those would stay in their first epoch.
+        The view of an image depends on (seed, epoch, index) alone, so a resumed run sees the views of an uninterrupted
+        run. Workers of a ``DataLoader`` copy the epoch when they start, once per epoch; with
+        ``persistent_workers=True`` they would stay in their first epoch.
         """
         if not epoch >= 0:
             raise ValueError(f"Parameter `epoch` should not be negative. Found `epoch = {epoch}`.")
@@ -107,13 +107,13 @@ class DenseFolder(Dataset[dict[str, Tensor]], ABC):
                 f"Image `{self.names[index]}` in `{self.split}` of `{self.root}` should be {_by(self.resolution)} as "
                 f"the first one, unless `resolution` is given. Found {_by(shape)}."
             )
-        view = whole_view(shape, self.resolution)
+        view = full_view(shape, self.resolution)
         if self.augment:
             view = random_view(shape, self.resolution, np.random.default_rng((self.seed, self.epoch, index)))
-        return {name: view.show(name, value, self.DEPTH_POWER) for name, value in item.items()}
+        return {name: view.apply(name, value, self.DEPTH_POWER) for name, value in item.items()}
 
     def _read(self, name: str) -> dict[str, Tensor]:
-        """Return the whole image and its labels."""
+        """Return the image and its labels before augmentation."""
         item = {"image": self._image(name)}
         for task in self.tasks:
             item[task] = self._label(name, task, self._size(item["image"]))
@@ -140,7 +140,7 @@ class DenseFolder(Dataset[dict[str, Tensor]], ABC):
     @classmethod
     @abstractmethod
     def _missing(cls, root: Path, split: str, tasks: Sequence[str]) -> Iterable[str]:
-        """Yield what is missing."""
+        """Yield a description of everything that is missing."""
 
     @abstractmethod
     def _names(self) -> list[str]:
@@ -155,13 +155,13 @@ class DenseFolder(Dataset[dict[str, Tensor]], ABC):
         """Read a label of an image of this size."""
 
 
-def lacking(folder: Path, shown: str, wanted: Iterable[str]) -> Iterable[str]:
-    """Yield one entry if a folder does not hold all files that it should.
+def missing_files(folder: Path, shown: str, wanted: Iterable[str]) -> Iterable[str]:
+    """Yield one entry if files are missing in a folder.
 
     Args:
-        folder: where they should be.
-        shown: how to call the folder.
-        wanted: the names of the files.
+        folder: folder of the files.
+        shown: name of the folder in the entry.
+        wanted: names of the files.
     """
     if not folder.is_dir():
         yield f"`{shown}` (no such folder)"

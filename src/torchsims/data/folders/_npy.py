@@ -4,27 +4,27 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, final
 
 import numpy as np
 from torch import Tensor
 
 from torchsims.data._files import as_classes, as_depth, as_image, as_normals, read_npy
-from torchsims.data.folders._base import DenseFolder, lacking
+from torchsims.data.folders._base import DenseFolder, missing_files
 
 FOLDERS = {"image": "image", "seg": "label", "depth": "depth", "normals": "normal"}
 SOURCE = "source.json"
 
 
 class NpyFolder(DenseFolder):
-    """A data set with one file of numpy an image and kind of label."""
+    """A data set with one ``.npy`` file per image and kind of label."""
 
     @property
     def source(self) -> dict[str, Any]:
-        """What the one who wrote the folder says of it; empty if nothing. Derived normals are named here."""
+        """Description stored with the folder, such as how normals were computed; empty if there is none."""
         path = self.root / SOURCE
-        said: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
-        return said
+        found: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
+        return found
 
     @classmethod
     def _missing(cls, root: Path, split: str, tasks: Sequence[str]) -> Iterable[str]:
@@ -34,7 +34,7 @@ class NpyFolder(DenseFolder):
             yield f"`{split}` (no folder {', '.join(folders)} with a file)"
             return
         for folder in folders:
-            yield from lacking(root / folder, folder, names)
+            yield from missing_files(root / folder, folder, names)
 
     def _names(self) -> list[str]:
         return _numbered({path.name for path in (self.root / self.split / FOLDERS["image"]).glob("*.npy")})
@@ -54,8 +54,90 @@ class NpyFolder(DenseFolder):
         return as_depth(array, path) if task == "depth" else as_normals(array, path)
 
 
+@final
+class NYUv2(NpyFolder):
+    r"""The images and labels of NYUv2 in a folder.
+
+    - ``image``: colours from 0 to 1, stored `height x width x 3`.
+    - ``seg``: a class per pixel; negative where unlabelled.
+    - ``depth``: metres; 0 where unknown.
+    - ``normals``: unit vectors; zero where unknown.
+
+    Augmentation crops a random part at a zoom of 1, 1.2 or 1.5, by which the depth is divided, and flips half of the
+    images, with :math:`n_x` negated. Labels are not interpolated: each new pixel has the label of one old pixel.
+
+    Args:
+        root: folder of the data set.
+        split: ``"train"`` or ``"val"``.
+        tasks: labels to return with the image, out of ``seg``, ``depth`` and ``normals``; all by default. Only their
+            files need to be there.
+        augment: whether to augment; random views depend on ``seed``, epoch and index alone, see ``set_epoch``.
+        seed: seed of the augmentation, from 0 up.
+        resolution: height and width of all images; as stored by default.
+
+    Example:
+        >>> import tempfile
+        >>> from torchsims.data import NYUv2, Scenes, write_frame
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     for number in range(4):
+        ...         write_frame(folder, "train", number, Scenes(size=4, resolution=(48, 64))[number])
+        ...     data = NYUv2(folder, "train", tasks=("seg", "depth"), augment=True)
+        ...     data.set_epoch(3)
+        ...     shapes = {name: tuple(value.shape) for name, value in data[0].items()}
+        ...     missing = NYUv2.missing(folder, "val", tasks=("seg",))
+        >>> shapes, data.channels
+        ({'image': (3, 48, 64), 'seg': (48, 64), 'depth': (1, 48, 64)}, {'seg': 13, 'depth': 1})
+        >>> missing
+        ['`val` (no folder val/image, val/label with a file)']
+    """
+
+    NAME = "NYUv2"
+    CLASSES: ClassVar = (
+        *("bed", "books", "ceiling", "chair", "floor", "furniture", "objects"),
+        *("picture", "sofa", "table", "tv", "wall", "window"),
+    )
+    CHANNELS: ClassVar = {"seg": len(CLASSES), "depth": 1, "normals": 3}
+
+
+@final
+class Cityscapes(NpyFolder):
+    r"""The images and labels of Cityscapes in a folder.
+
+    - ``image``: colours from 0 to 1, stored `height x width x 3`.
+    - ``seg``: a class per pixel; negative where unlabelled.
+    - ``depth``: the *inverse* depth; 0 where unknown.
+
+    Augmentation crops a random part at a zoom of 1, 1.2 or 1.5 and flips half of the images. Larger objects are nearer,
+    so the inverse depth is multiplied by the zoom; the usual code divides it, as if it were a depth.
+
+    Args:
+        root: folder of the data set.
+        split: ``"train"`` or ``"val"``.
+        tasks: labels to return with the image, out of ``seg`` and ``depth``; all by default.
+        augment: whether to augment; random views depend on ``seed``, epoch and index alone, see ``set_epoch``.
+        seed: seed of the augmentation, from 0 up.
+        resolution: height and width of all images; as stored by default.
+
+    Example:
+        >>> import tempfile
+        >>> from torchsims.data import Cityscapes, Scenes, write_frame
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     scene = Scenes(size=1, resolution=(32, 64), tasks=("seg", "depth"))[0]
+        ...     write_frame(folder, "val", 0, {**scene, "seg": scene["seg"].clamp(max=6)})
+        ...     data = Cityscapes(folder, "val")
+        ...     shapes = {name: tuple(value.shape) for name, value in data[0].items()}
+        >>> shapes, data.channels
+        ({'image': (3, 32, 64), 'seg': (32, 64), 'depth': (1, 32, 64)}, {'seg': 7, 'depth': 1})
+    """
+
+    NAME = "Cityscapes"
+    CLASSES: ClassVar = ("flat", "construction", "object", "nature", "sky", "human", "vehicle")
+    CHANNELS: ClassVar = {"seg": len(CLASSES), "depth": 1}
+    DEPTH_POWER = 1
+
+
 def _numbered(names: Iterable[str]) -> list[str]:
-    """Return names of files in the order of their numbers; those without a number come last."""
+    """Return names of files sorted by number; names without a number come last."""
 
     def key(name: str) -> tuple[bool, int, str]:
         stem = name.removesuffix(".npy")
@@ -68,9 +150,9 @@ def write_frame(root: str | PathLike[str], split: str, number: int, frame: Mappi
     """Write an image and its labels into the layout that :class:`NYUv2` and :class:`Cityscapes` read.
 
     Args:
-        root: the folder of the data set.
-        split: which part of it.
-        number: the number of the image in the part.
+        root: folder of the data set.
+        split: name of the split.
+        number: number of the image in the split.
         frame: ``image`` and any of ``seg``, ``depth`` and ``normals``, as the data sets return them.
 
     Example:

@@ -1,4 +1,4 @@
-"""From the official file of NYUv2, in which Matlab has put everything, to the layout that the reader reads."""
+"""Converts the official Matlab file of NYUv2 to the layout of the reader, with normals computed from the depth."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import avg_pool2d, max_pool2d
 
 from torchsims._extras import needs
-from torchsims.data.folders._depth_normals import normals_from_depth
 from torchsims.data.folders._npy import SOURCE, write_frame
-from torchsims.data.folders._views import whole_view
+from torchsims.data.folders._views import full_view
 
 FOCAL, CENTRE = (518.857901, 519.469611), (325.582245, 253.736166)  # x and y in pixels of the Kinect's 640 x 480
 KEYS = ("images", "labels", "depths")
+JUMP = 0.05  # relative deviation of the inverse depth from the line through its neighbours where a surface ends
 DERIVED = "derived from the depth, not measured: a plane through the surrounding pixels; zero at jumps of the depth"
 
 
@@ -30,16 +31,16 @@ def convert_nyuv2(
     """Write the official ``nyu_depth_v2_labeled.mat`` as a folder that :class:`NYUv2` reads. Needs ``[vision]``.
 
     The file has no normals. They are derived from the depth, and ``source.json`` in the folder says so; x is to the
-    right, y down, z forward, as in :class:`Scenes`, and the vectors face the camera. The folder appears when it is
-    complete.
+    right, y down, z forward, as in :class:`Scenes`, and the vectors face the camera. The folder is
+    renamed to ``root`` when it is complete.
 
     Args:
-        mat: the file, which is HDF5.
-        root: the folder to make; it should not exist.
-        class_map: the class of every label of the file, in order; the first entry is that of unlabelled pixels.
-            Negative is to ignore.
-        split: the numbers of the images of ``"train"`` and of ``"val"``, counted from 0. Matlab counts from 1.
-        resolution: height and width to write.
+        mat: the official file, which is HDF5.
+        root: folder to create; it should not exist.
+        class_map: class of every label of the file, in order; the first entry is for unlabelled pixels. Negative
+            classes are ignored.
+        split: numbers of the images of ``"train"`` and of ``"val"``, counted from 0. Matlab counts from 1.
+        resolution: height and width of the written images.
 
     Example:
         >>> from torchsims.data import convert_nyuv2
@@ -90,7 +91,7 @@ def _check(file: Any, mat: str | PathLike[str], split: Mapping[str, Sequence[int
 def _frame(
     file: Any, mat: str | PathLike[str], number: int, class_map: np.ndarray[Any, Any], resolution: tuple[int, int]
 ) -> dict[str, Tensor]:
-    """Return one image and its labels; Matlab stores columns first, so height and width are exchanged."""
+    """Return one image and its labels; Matlab is column-major, so height and width are exchanged."""
     image = torch.from_numpy(file["images"][number].astype(np.float32) / 255).transpose(1, 2)
     labels = file["labels"][number].T.astype(np.int64)
     if labels.max() >= len(class_map):
@@ -106,5 +107,65 @@ def _frame(
         depth, (FOCAL[0] * scale[0], FOCAL[1] * scale[1]), (CENTRE[0] * scale[0], CENTRE[1] * scale[1])
     )
     frame = {"image": image, "seg": torch.from_numpy(class_map[labels]), "depth": depth, "normals": normals}
-    view = whole_view(full, resolution)
-    return {name: view.show(name, value, depth_power=-1) for name, value in frame.items()}
+    view = full_view(full, resolution)
+    return {name: view.apply(name, value, depth_power=-1) for name, value in frame.items()}
+
+
+def normals_from_depth(
+    depth: Tensor, focal: tuple[float, float], centre: tuple[float, float], reach: int = 3
+) -> Tensor:
+    r"""Return the normals of the surfaces that a depth image shows.
+
+    .. math::
+        n = \frac{(X_{v+r} - X_{v-r}) \times (X_{u+r} - X_{u-r})}{|\cdot|}, \qquad
+        X_{uv} = d_{uv} \left( \frac{u - c_x}{f_x}, \frac{v - c_y}{f_y}, 1 \right)
+
+    - :math:`d` is the depth, :math:`(u, v)` the centre of a pixel, :math:`f` is ``focal``, :math:`c` is ``centre`` and
+      :math:`r` is ``reach``. Each X is the mean over a square of :math:`2r + 1` pixels: exact on a plane, and it
+      reduces noise.
+
+    Args:
+        depth: metres along the axis of the camera, `1 x height x width`; 0 where it is unknown.
+        focal: focal lengths along x and y, in pixels.
+        centre: principal point, x and y in pixels.
+        reach: number of pixels to each side that are used.
+
+    Returns:
+        Unit vectors towards the camera, x to the right, y down, z forward, `3 x height x width`; zero where a depth
+        within reach is unknown or jumps.
+
+    Example:
+        >>> normals_from_depth(torch.full((1, 8, 8), 2.0), focal=(8.0, 8.0), centre=(4.0, 4.0), reach=1)[:, 3, 3]
+        tensor([ 0.,  0., -1.])
+    """
+    height, width = depth.shape[-2:]
+    x = (torch.arange(width) + 0.5 - centre[0]) / focal[0]
+    y = (torch.arange(height) + 0.5 - centre[1]) / focal[1]
+    points = torch.cat([depth * x, depth * y[:, None], depth]).double()
+    points = avg_pool2d(points, 2 * reach + 1, stride=1, padding=reach, count_include_pad=False)
+    rows, columns = torch.arange(height), torch.arange(width)
+    below, above = ((rows + step).clamp(0, height - 1) for step in (reach, -reach))
+    right, left = ((columns + step).clamp(0, width - 1) for step in (reach, -reach))
+    along_y = points[:, below] - points[:, above]
+    along_x = points[:, :, right] - points[:, :, left]
+    normals = torch.linalg.cross(along_y, along_x, dim=0)
+    facing = torch.where((normals * points).sum(dim=0) > 0, -1.0, 1.0)
+    length: Tensor = normals.norm(dim=0)
+    known = _smooth(depth, 2 * reach) & (length > 0)
+    units: Tensor = facing * normals / length.where(known, 1.0)
+    return units.where(known, 0.0).to(depth.dtype)
+
+
+def _smooth(depth: Tensor, reach: int) -> Tensor:
+    """Return where all depths within the reach are known and none jumps, `height x width`.
+
+    On any plane the inverse depth is linear in the coordinates of a pixel: its second differences are zero.
+    """
+    known = depth > 0
+    inverse = 1 / depth.where(known, 1.0)
+    rough = ~known
+    for dim in (1, 2):
+        length = depth.shape[dim] - 2
+        before, here, after = (inverse.narrow(dim, start, length) for start in (0, 1, 2))
+        rough.narrow(dim, 1, length).logical_or_((before + after - 2 * here).abs() > JUMP * here)
+    return max_pool2d(rough.float(), 2 * reach + 1, stride=1, padding=reach)[0] == 0

@@ -8,17 +8,28 @@ on and 5105 to validate on. Needs the extra ``[vision]``.
 from collections.abc import Iterable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from torchsims.data._files import as_classes, as_image, read_mat, read_pixels, unit_normals
-from torchsims.data.folders._base import DenseFolder, lacking
-from torchsims.data.folders._human_parts import as_parts
+from torchsims.data.folders._base import DenseFolder, missing_files
 
 __all__ = ["PASCALContext"]
 
 VOID = 255
+PERSON = 15  # the class of PASCAL VOC
+# The 24 parts of a person that the files name, by label here; l and r are left and right, then l and u lower and upper.
+PART_OF = {
+    **dict.fromkeys(("head", "hair", "nose", "mouth", *(s + p for s in "lr" for p in ("eye", "ear", "ebrow"))), 1),
+    **dict.fromkeys(("torso", "neck"), 2),
+    **dict.fromkeys(("luarm", "ruarm"), 3),
+    **dict.fromkeys(("llarm", "rlarm", "lhand", "rhand"), 4),
+    **dict.fromkeys(("luleg", "ruleg"), 5),
+    **dict.fromkeys(("llleg", "rlleg", "lfoot", "rfoot"), 6),
+}
 PATHS = {
     "image": ("JPEGImages", ".jpg"),
     "seg": ("semseg/VOC12", ".png"),
@@ -32,23 +43,23 @@ PATHS = {
 class PASCALContext(DenseFolder):
     r"""The images and labels of PASCAL-Context in a folder.
 
-    - ``seg``: a class a pixel; -1 where the file says 255.
-    - ``parts``: background or one of six parts of people, into which the files' 24 are gathered. An image without a
-      person that has parts is not labelled at all: -1 everywhere.
-    - ``normals``: :math:`2 v / 255 - 1` of the stored values, at length one; zero where the length was far from it.
+    - ``seg``: a class per pixel; -1 where the file has 255.
+    - ``parts``: background or one of six parts of people, merged from the 24 parts of the files. An image without a
+      person that has parts is unlabelled: -1 everywhere.
+    - ``normals``: :math:`2 v / 255 - 1` of the stored values, normalized; zero where the length was far from one.
     - ``saliency``: 1 where the stored value is above one half, else 0.
 
-    Images have different sizes: all are brought to ``resolution``, whatever their shape was. Augmentation is that of
+    Images have different sizes: all are resized to ``resolution``. Augmentation is that of
     :class:`NYUv2`.
 
     Args:
-        root: the folder.
+        root: folder of the data set.
         split: ``"train"`` or ``"val"``.
-        tasks: the labels to deliver beside the image, out of ``seg``, ``parts``, ``normals`` and ``saliency``; all if
-            left out. Only their files need to be there.
-        augment: whether to show random views; they depend on ``seed``, epoch and index alone, see ``set_epoch``.
-        seed: any number from 0 up.
-        resolution: height and width to bring all images to.
+        tasks: labels to return with the image, out of ``seg``, ``parts``, ``normals`` and ``saliency``; all by
+            default. Only their files need to be there.
+        augment: whether to augment; random views depend on ``seed``, epoch and index alone, see ``set_epoch``.
+        seed: seed of the augmentation, from 0 up.
+        resolution: height and width of all images.
 
     Example:
         >>> PASCALContext.missing("nowhere", "val", tasks=("seg", "parts"))
@@ -86,7 +97,7 @@ class PASCALContext(DenseFolder):
             yield f"`{_list(root, split).relative_to(root)}` (no name in it)"
         for kind in ("image", *tasks):
             folder, suffix = PATHS[kind]
-            yield from lacking(root / folder, folder, [name + suffix for name in names])
+            yield from missing_files(root / folder, folder, [name + suffix for name in names])
 
     def _names(self) -> list[str]:
         return _listed(self.root, self.split)
@@ -102,12 +113,12 @@ class PASCALContext(DenseFolder):
     def _label(self, name: str, task: str, size: tuple[int, int]) -> Tensor:
         path = self._path(name, task)
         if task == "parts":
-            return as_parts(read_mat(path), path, size)
+            return _as_parts(read_mat(path), path, size)
         pixels = read_pixels(path)
         if task == "seg":
             return as_classes(pixels, path, len(self.CLASSES), VOID)
         if task == "normals" and pixels.ndim != 3:
-            raise ValueError(f"File `{path}` should hold three colours a pixel. Found the shape {pixels.shape}.")
+            raise ValueError(f"File `{path}` should hold three colours per pixel. Found the shape {pixels.shape}.")
         colours = as_image(pixels, path)
         return unit_normals(2 * colours - 1) if task == "normals" else (colours[:1] > 0.5).float()
 
@@ -118,3 +129,32 @@ def _list(root: Path, split: str) -> Path:
 
 def _listed(root: Path, split: str) -> list[str]:
     return _list(root, split).read_text().split()
+
+
+def _as_parts(variables: dict[str, Any], path: Path, size: tuple[int, int]) -> Tensor:
+    """Return the part per pixel, 0 for none, `height x width`; -1 everywhere if no person has parts."""
+    try:
+        objects = _many(variables["anno"]["objects"])
+        people = [_many(each["parts"]) for each in objects if int(each["class_ind"]) == PERSON]
+        parts = [(str(part["part_name"]), np.asarray(part["mask"])) for person in people for part in person]
+    except (KeyError, TypeError, IndexError, ValueError) as error:
+        raise ValueError(
+            f"File `{path}` should hold `anno.objects` with `class_ind` and `parts`. Found one without {error}."
+        ) from error
+    if not parts:
+        return torch.full(size, -1)
+    labels = np.zeros(parts[0][1].shape, dtype=np.int64)
+    for name, mask in parts:
+        if name not in PART_OF:
+            raise ValueError(f"File `{path}` should name the 24 parts of a person. Found {name!r}.")
+        if mask.shape != labels.shape or mask.ndim != 2:
+            raise ValueError(
+                f"File `{path}` should hold masks of one size. Found {labels.shape} and, of `{name}`, {mask.shape}."
+            )
+        labels[mask.astype(bool)] = PART_OF[name]
+    return torch.from_numpy(labels)
+
+
+def _many(values: Any) -> list[Any]:
+    """Return structures as a list: scipy returns one as a dictionary, and none as an empty array."""
+    return [values] if isinstance(values, dict) else list(values)

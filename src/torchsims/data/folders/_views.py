@@ -1,4 +1,4 @@
-"""What part of an image is shown, how large, and whether mirrored: the same for an image and all of its labels."""
+"""Crops, zooms and flips that are the same for an image and all its labels."""
 
 from dataclasses import dataclass
 
@@ -12,12 +12,12 @@ ZOOMS = (1.0, 1.2, 1.5)
 
 @dataclass(frozen=True)
 class View:
-    """A rectangle of an image, brought to a height and width.
+    """A rectangle of an image, resized.
 
     Attributes:
-        top, left, height, width: the rectangle.
-        size: height and width of what is shown.
-        zoom: how much nearer the camera seems to stand.
+        top, left, height, width: the rectangle in pixels.
+        size: height and width of the result.
+        zoom: factor by which the camera seems to be nearer.
         flip: whether left and right are exchanged.
     """
 
@@ -29,13 +29,13 @@ class View:
     zoom: float = 1.0
     flip: bool = False
 
-    def show(self, name: str, value: Tensor, depth_power: int) -> Tensor:
+    def apply(self, name: str, value: Tensor, depth_power: int) -> Tensor:
         """Return the view of an image or of a label, `... x height x width`.
 
         Args:
             name: ``"image"`` or a task.
-            value: the whole image or label.
-            depth_power: -1 for depth, which a zoom divides, 1 for inverse depth, which it multiplies.
+            value: image or label.
+            depth_power: -1 for a depth, which is divided by the zoom; 1 for an inverse depth.
         """
         shown = self._smooth(value) if name == "image" else self._nearest(value)
         if self.flip:
@@ -54,7 +54,7 @@ class View:
         return shown[0].clamp(0.0, 1.0)
 
     def _nearest(self, value: Tensor) -> Tensor:
-        """Return the pixel in which the middle of each new pixel lies: labels do not mix."""
+        """Return for each new pixel the old pixel that contains its centre: labels are not interpolated."""
         rows, columns = (
             start + ((torch.arange(new) + 0.5) * old / new).long()
             for start, old, new in zip((self.top, self.left), (self.height, self.width), self.size, strict=True)
@@ -62,13 +62,13 @@ class View:
         return value[..., rows[:, None], columns]
 
 
-def whole_view(shape: tuple[int, int], size: tuple[int, int]) -> View:
-    """Return the view of a whole image of this shape."""
+def full_view(shape: tuple[int, int], size: tuple[int, int]) -> View:
+    """Return the view of a full image of this shape."""
     return View(0, 0, *shape, size)
 
 
 def random_view(shape: tuple[int, int], size: tuple[int, int], rng: np.random.Generator) -> View:
-    """Return a random zoom to a random place, and mirror every second view."""
+    """Return a random crop at a random zoom, flipped with probability one half."""
     zoom = float(rng.choice(ZOOMS))
     height, width = (max(1, int(side / zoom)) for side in shape)
     top, left = (int(rng.integers(0, old - new + 1)) for old, new in zip(shape, (height, width), strict=True))

@@ -15,30 +15,30 @@ from torchsims.data.scenes._shading import colour
 __all__ = ["CHANNELS", "Scenes", "back_project"]
 
 CHANNELS = {"seg": len(CLASSES), "depth": 1, "normals": 3, "edges": 1}
-"""How many channels a prediction of each task has."""
+"""Number of channels of a prediction, by task."""
 
 SPLITS = ("train", "val", "test")
 FOCAL = 0.8  # focal length over the width of the image: a view of 64 degrees
-NOISE = 0.06  # width of the uniform noise of the camera
-SHARE_LOST = 0.01  # of the pixels has no depth, beside all windows: glass returns nothing
-JUMP = 0.1  # an edge is where the next pixel shows something farther by more than this share
-PIXELS_AT_ONCE = 2**14  # what keeps the intermediate tensors in the cache of a processor
+NOISE = 0.06  # width of the uniform noise of the image
+SHARE_LOST = 0.01  # fraction of pixels without depth, besides all windows
+JUMP = 0.1  # relative difference of depth to the next pixel at an edge
+PIXELS_AT_ONCE = 2**14  # few enough for the cache of a processor
 
 
 @final
 class Scenes(Dataset[dict[str, Tensor]]):
     """Rendered rooms: image number ``index`` of a split and seed is always the same, bit for bit.
 
-    Neither the batch it is rendered in nor the global random generator has a say. Objects stand on the floor, lie
-    tumbled or hang in the air; patterns, colours, the lamp, and the camera differ from image to image. A ``DataLoader``
-    renders a whole batch at once.
+    It depends neither on the batch it is rendered in nor on the global random generator. Objects stand on the floor,
+    lie tumbled or hang in the air; patterns, colours, the lamp and the camera differ from image to image. A
+    ``DataLoader`` renders each batch at once.
 
     Args:
         split: ``"train"``, ``"val"`` or ``"test"``.
-        size: how many images.
-        seed: any number from 0 up; another seed is another data set.
+        size: number of images.
+        seed: seed of the data set, from 0 up.
         resolution: height and width in pixels.
-        tasks: the labels to deliver beside the image.
+        tasks: labels to return with the image.
 
     Example:
         >>> scenes = Scenes("train", size=100, resolution=(48, 64), tasks=("seg", "depth", "normals", "edges"))
@@ -75,7 +75,7 @@ class Scenes(Dataset[dict[str, Tensor]]):
 
     @property
     def channels(self) -> dict[str, int]:
-        """How many channels a prediction of each task of this data set has."""
+        """Number of channels of a prediction, by task."""
         return {task: CHANNELS[task] for task in self.tasks}
 
     def __len__(self) -> int:
@@ -97,7 +97,7 @@ class Scenes(Dataset[dict[str, Tensor]]):
     def _generator(self, index: int) -> np.random.Generator:
         if not -self.size <= index < self.size:
             raise IndexError(f"The index of a scene should be below {self.size}. Found {index}.")
-        # One well-mixed stream for each triple; the position of the split is part of the key.
+        # One independent stream per triple of seed, split and index.
         return np.random.default_rng((self.seed, SPLITS.index(self.split), int(index) % self.size))
 
     def _render(self, indices: Sequence[int]) -> dict[str, Tensor]:
@@ -120,7 +120,7 @@ class Scenes(Dataset[dict[str, Tensor]]):
 
 
 def _rays(height: int, width: int) -> tuple[Tensor, Tensor]:
-    """Return x of every column and y of every row: the ray (x, y, 1) goes through the middle of a pixel."""
+    """Return x of every column and y of every row: the ray (x, y, 1) goes through the centre of a pixel."""
     x = (torch.arange(width) + 0.5 - width / 2) / (FOCAL * width)
     y = (torch.arange(height) + 0.5 - height / 2) / (FOCAL * width)
     return x, y
@@ -132,7 +132,7 @@ def back_project(depth: Tensor) -> Tensor:
     .. math::
         X = d \cdot \left( \frac{u - W/2}{f}, \frac{v - H/2}{f}, 1 \right), \qquad f = 0.8 W
 
-    - :math:`d` is the depth, :math:`(u, v)` the middle of the pixel, and :math:`f` the focal length in pixels.
+    - :math:`d` is the depth, :math:`(u, v)` the centre of the pixel, and :math:`f` the focal length in pixels.
 
     Args:
         depth: metres along the axis of the camera, `... x 1 x height x width`.
@@ -163,10 +163,10 @@ def _ground_truth(hits: Hits, labels: Tensor, lost: Tensor, resolution: tuple[in
 
 
 def _edges(depth: Tensor, solid: Tensor) -> Tensor:
-    """Return the pixels of things that stand before what the next pixel shows.
+    """Return the pixels of objects in front of what the next pixel shows.
 
-    Solids are convex, so none hides itself, and the room is around everything, so it hides nothing: a floor or a wall
-    seen at a small angle has no edges, however fast its depth changes.
+    Solids are convex, so they do not occlude themselves, and the room occludes nothing: a floor or a wall seen at a
+    small angle has no edges, however fast its depth changes.
     """
     edges = torch.zeros_like(solid, dtype=torch.bool)
     thing = solid >= FIRST_THING

@@ -1,4 +1,4 @@
-"""What stands where in a scene: one draw of a random generator, described in the frame of the camera."""
+"""The random layout of a scene in the coordinates of the camera."""
 
 from dataclasses import dataclass
 
@@ -17,9 +17,9 @@ THINGS = BOXES + ELLIPSOIDS + CYLINDERS
 FLOOR, WALL, CEILING, FIRST_PANEL = 0, 1, 2, 3  # the surfaces, in this order, then panels, boxes, ellipsoids, cylinders
 SURFACES = FIRST_PANEL + PANELS + THINGS
 
-SHARE_PRESENT = 0.65  # of the slots
-SHARE_TUMBLED, SHARE_RAISED = 0.3, 0.15  # of the things
-SHARE_UNLABELLED = 0.06  # of the things that stand in the room, like what annotators leave out
+SHARE_PRESENT = 0.65  # fraction of the slots
+SHARE_TUMBLED, SHARE_RAISED = 0.3, 0.15  # fractions of the objects
+SHARE_UNLABELLED = 0.06  # fraction of the objects, as annotators leave some out
 NOWHERE = np.array([0.0, 0.0, -1e3])  # the centre of an empty slot in the frame of the camera: far behind it
 
 
@@ -148,7 +148,7 @@ def _materials(rng: np.random.Generator, scale: Array) -> Array:
 
 
 def _colours(rng: np.random.Generator) -> Array:
-    """Return two colours a surface, `surface x 6`: a pale room, a floor like wood or stone, things of any colour."""
+    """Return two colours per surface, `surface x 6`: a pale room, a floor like wood or stone, objects of any colour."""
     light = rng.uniform(0.25, 0.95, SURFACES)
     light[[WALL, CEILING]] = rng.uniform([0.6, 0.85], [0.9, 1.0])
     strength = rng.uniform(0.3, 1.0, SURFACES)

@@ -1,7 +1,7 @@
 """Ray casting of many scenes at once.
 
-Everything that happens to a pixel is a sum, a product, a quotient, a square root or a comparison of its own numbers,
-and rounds alike however the work is split: no bit of an image depends on the batch in which it is rendered.
+A pixel is computed by sums, products, quotients, square roots and comparisons of its own numbers, which round the same
+however the work is split: no bit of an image depends on the batch in which it is rendered.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ TINY = 1e-20  # roots of zero and below are forty times slower
 
 
 class Hits(NamedTuple):
-    """What the rays meet; every tensor is `scene x pixel`, but the slopes.
+    """What the rays hit; every tensor but the slopes is `scene x pixel`.
 
     Attributes:
         solid: which solid, the room first.
@@ -51,7 +51,7 @@ def _columns(row: Tensor) -> Vector:
 
 
 def unit(vector: Vector) -> Vector:
-    """Return the vector at length one."""
+    """Return the vector with length one."""
     length = dot(vector, vector).sqrt()
     return vector[0] / length, vector[1] / length, vector[2] / length
 
@@ -120,7 +120,7 @@ def cast(to_local: Tensor, offset: Tensor, x: Tensor, y: Tensor) -> Hits:
 def _slopes(to_local: Tensor, x: Tensor, y: Tensor) -> Vector:
     """Return the direction A (x, y, 1) of every ray in every solid's coordinates, `scene x solid x pixel` each."""
     a = to_local[..., None, None]  # scene x solid x 3 x 3 x 1 x 1
-    across = a[:, :, :, 0] * x  # a part for every column and one for every row: one addition a pixel
+    across = a[:, :, :, 0] * x  # a part for every column and one for every row: one addition per pixel
     down = a[:, :, :, 1] * y[:, None] + a[:, :, :, 2]
     first, second, third = ((across[:, :, i] + down[:, :, i]).flatten(2) for i in range(3))
     return first, second, third

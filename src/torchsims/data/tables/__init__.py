@@ -1,4 +1,4 @@
-r"""Tables with several targets: CSV and Parquet files, numbers and categories, missing values anywhere.
+r"""Tables with several targets: CSV and Parquet files, numbers and categories, of which any may be missing.
 
 Example:
     >>> import tempfile

@@ -1,4 +1,4 @@
-"""CSV files, read by pyarrow; where it fails, the line is found that has to be repaired."""
+"""CSV files, read by pyarrow; where it fails, the line is found that has to be corrected."""
 
 import csv
 from collections import Counter
@@ -23,7 +23,7 @@ def read_csv(path: Path, text: Collection[str] = ()) -> dict[str, NDArray[Any]]:
 
     Args:
         path: the file.
-        text: the names of columns that are text, whatever they look like.
+        text: names of columns to read as text even if all their values are numbers.
     """
     names, batches = read_batches(path)
     parts = list(batches)
@@ -71,7 +71,7 @@ def check_header(names: list[str], path: Path) -> None:
 
 
 def first_line(error: Exception) -> str:
-    """Return what pyarrow says without its details."""
+    """Return the first line of the message of pyarrow."""
     return str(error).splitlines()[0].rstrip(".")
 
 
@@ -98,7 +98,7 @@ def _to_column(texts: Any, text: bool) -> NDArray[Any]:
 
 
 def to_numbers(texts: Any) -> NDArray[np.float64] | None:
-    """Return texts of pyarrow as float64, NaN where they are null; nothing if one is not a number."""
+    """Return an array of texts as float64, NaN where they are null; ``None`` if any other is not a number."""
     import pyarrow as pa
     from pyarrow import compute as pc
 

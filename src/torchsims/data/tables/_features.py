@@ -1,4 +1,4 @@
-"""How columns of a table become what a network takes: fitted on the training rows, then the same for every row."""
+"""Columns of a table as inputs of a network: fitted to the training rows, then the same for every row."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,22 +10,22 @@ from numpy.typing import NDArray
 __all__ = ["Features", "as_numbers", "codes_of", "is_missing", "standard"]
 
 Floats = NDArray[np.float64]
-MARKS = ("nan", "NaT", "<NA>")  # how missing values of data frames are written
-RARE = 2  # a category seen fewer times tells nothing that lasts; it shares the code of those never seen
+MARKS = ("nan", "NaT", "<NA>")  # missing values of data frames as text
+RARE = 2  # a category with fewer training rows shares the code of unknown categories, so that this code is trained
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Features:
-    r"""The columns that predictions are made from.
+    r"""The columns that predictions are computed from.
 
-    Numbers are standardised, :math:`(x - \text{mean}) / \text{sd}`, 0 where missing, with one more column that says
-    where if any is missing in the training rows. Categories get the codes 1, 2, ... in the order of their names; 0 is
-    for a category that is missing, not seen in the training rows, or seen there only once, so that training meets it.
+    Numbers are standardised, :math:`(x - \text{mean}) / \text{sd}`, 0 where missing, with one more column that
+    marks the missing ones if there are any in the training rows. Categories get the codes 1, 2, ... in the order of
+    their names; 0 is for a category that is missing, or that has fewer than two training rows.
 
     Attributes:
-        numbers: mean, standard deviation and whether some are missing, by the name of the column.
-        categories: the known categories, by the name of the column.
+        numbers: mean, standard deviation and whether values are missing, by the name of the column.
+        categories: known categories, by the name of the column.
 
     Example:
         >>> table = {"x": np.array([1.0, 3.0, np.nan]), "town": np.array(["a", "a", "b"], dtype=object)}
@@ -33,7 +33,7 @@ class Features:
         >>> features.width, features.codes
         (2, (2,))
         >>> numbers, codes = features.encode({"x": np.array([5.0]), "town": np.array(["c"], dtype=object)})
-        >>> numbers.tolist(), codes.tolist()  # town c was never seen
+        >>> numbers.tolist(), codes.tolist()  # town c is unknown
         ([[3.0, 0.0]], [[0]])
     """
 
@@ -42,7 +42,7 @@ class Features:
 
     @classmethod
     def fit(cls, table: Mapping[str, NDArray[Any]], names: Sequence[str]) -> "Features":
-        """Return what the columns ``names`` of the training rows say."""
+        """Fit the columns ``names`` of the training rows."""
         numbers, categories = {}, {}
         for name in names:
             column = table[name]
@@ -57,24 +57,24 @@ class Features:
 
     @property
     def width(self) -> int:
-        """How many numbers a row becomes."""
+        """Number of numeric inputs per row."""
         return len(self.numbers) + sum(some for _, _, some in self.numbers.values())
 
     @property
     def codes(self) -> tuple[int, ...]:
-        """How many codes each categorical column has."""
+        """Number of codes of each categorical column."""
         return tuple(len(known) + 1 for known in self.categories.values())
 
-    def plain(self) -> dict[str, Any]:
-        """Return all of it as JSON has it."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the features as values that JSON can store."""
         return {
             "numbers": {name: list(values) for name, values in self.numbers.items()},
             "categories": {name: known.tolist() for name, known in self.categories.items()},
         }
 
     @classmethod
-    def from_plain(cls, values: Mapping[str, Any]) -> "Features":
-        """Return what :meth:`plain` wrote down."""
+    def from_dict(cls, values: Mapping[str, Any]) -> "Features":
+        """Return the features that :meth:`to_dict` stored."""
         numbers = {name: (mean, sd, some) for name, (mean, sd, some) in values["numbers"].items()}
         return cls(numbers, {name: np.array(known, dtype=str) for name, known in values["categories"].items()})
 
@@ -99,7 +99,7 @@ class Features:
 
 
 def is_missing(column: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return where a column has no value: NaN, or among objects ``None`` and what data frames mark as missing.
+    """Return where a column has no value: NaN, or among objects ``None`` and the marks of data frames.
 
     Example:
         >>> is_missing(np.array(["a", None, np.nan], dtype=object)).tolist()
@@ -115,14 +115,14 @@ def standard(column: NDArray[Any]) -> tuple[float, float, bool]:
     known = column[~np.isnan(column)].astype(np.float64)
     if not len(known):
         return 0.0, 1.0, True
-    with np.errstate(over="ignore", invalid="ignore"):  # an infinite spread is refused by who asks
-        # A constant has no spread, whatever the rounding of its mean says.
+    with np.errstate(over="ignore", invalid="ignore"):  # callers check for an infinite spread
+        # A constant has no spread, even if its mean is rounded.
         sd = float(known.std()) if known.min() < known.max() else 1.0
         return float(known.mean()), sd, len(known) < len(column)
 
 
 def codes_of(column: NDArray[Any], known: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the place in ``known``, counted from 1; 0 where it is missing or not there."""
+    """Return the index in ``known``, counted from 1; 0 where a value is missing or unknown."""
     missing = is_missing(column)
     codes = np.zeros(len(column), np.int64)
     if not len(known) or missing.all():
@@ -135,7 +135,7 @@ def codes_of(column: NDArray[Any], known: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _as_texts(values: NDArray[Any]) -> NDArray[Any]:
-    """Return values as they are written: a category that was read as a number has no point."""
+    """Return values as text: a category that was read as a number has no decimal point."""
     if values.dtype.kind == "f" and (values == np.round(values)).all():
         return values.astype(np.int64).astype(str)
     return values.astype(str)

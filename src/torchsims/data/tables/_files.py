@@ -1,4 +1,4 @@
-"""Files of tables as columns, and the split of their rows."""
+"""Tables from files, and the split of their rows."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -21,7 +21,7 @@ def read_table(path: str | Path, text: Collection[str] = ()) -> dict[str, NDArra
     Args:
         path: a CSV file with a line of names, plain or gzipped, or a Parquet file; both need the extra ``[tables]``.
             In a CSV file an empty field, ``NA``, ``N/A``, ``NaN`` and ``null`` are missing.
-        text: the names of columns that are text, whatever they look like.
+        text: names of columns to read as text even if all their values are numbers.
 
     Example:
         >>> read_table("nowhere.csv")
@@ -33,13 +33,13 @@ def read_table(path: str | Path, text: Collection[str] = ()) -> dict[str, NDArra
 
 
 def split_rows(rows: int, seed: int = 0, val: float = 0.1, test: float = 0.1) -> Mapping[str, NDArray[np.int64]]:
-    """Return the rows of ``"train"``, ``"val"`` and ``"test"``: disjoint, drawn with the seed, in rising order.
+    """Return the rows of ``"train"``, ``"val"`` and ``"test"``: disjoint, random, each in ascending order.
 
     Args:
-        rows: how many there are.
-        seed: another one is another split.
-        val: the share to validate on, one row at least.
-        test: the share to test on, one row at least.
+        rows: number of rows.
+        seed: seed of the split.
+        val: fraction of rows for validation; at least one row.
+        test: fraction of rows for testing; at least one row.
 
     Example:
         >>> {name: len(part) for name, part in split_rows(20).items()}

@@ -1,4 +1,4 @@
-"""Columns that are predicted."""
+"""Columns that are predicted: numbers in standard units, or classes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from torchsims.data.tables._features import Floats, as_numbers, codes_of, is_mis
 __all__ = ["Kind", "Target"]
 
 Kind = Literal["auto", "number", "class"]
-"""How a target is read: as its values say, as a number, or as a class."""
+"""Type of a target: inferred from its values, a number, or a class."""
 
 KINDS = ("auto", "number", "class")
 
@@ -24,13 +24,13 @@ class Target:
 
     A number :math:`y` is stored in standard units :math:`z = (y - \text{mean}) / \text{sd}`, so that single precision
     holds any unit; :math:`\text{sd}^2 (\hat z - z)^2` is its squared error in the unit of the table. A class is stored
-    as the place of its name in ``classes``. Missing is NaN and -1.
+    as the index of its name in ``classes``. Missing is NaN and -1.
 
     Attributes:
-        name: of the column.
-        mean: of a number over the training rows; 0 for a class.
-        sd: the standard deviation of a number over the training rows; 1 for a class.
-        classes: the names of the classes; none for a number.
+        name: name of the column.
+        mean: mean of a number over the training rows; 0 for a class.
+        sd: standard deviation of a number over the training rows; 1 for a class.
+        classes: names of the classes; ``None`` for a number.
 
     Example:
         >>> price = Target.fit("price", np.array([100.0, 300.0, np.nan]), kind="number")
@@ -50,7 +50,7 @@ class Target:
 
     @classmethod
     def fit(cls, name: str, column: NDArray[Any], kind: Kind = "auto") -> "Target":
-        """Return what the training rows say; by default text, or two distinct values, are classes."""
+        """Fit a target to the training rows; with ``"auto"``, text and columns of two distinct values are classes."""
         if kind not in KINDS:
             raise ValueError(f"The type of target `{name}` should be one of {', '.join(KINDS)}. Found {kind!r}.")
         if kind == "number":
@@ -71,27 +71,27 @@ class Target:
 
     @property
     def kind(self) -> Literal["number", "class"]:
-        """What is predicted."""
+        """Whether a number or a class is predicted."""
         return "number" if self.classes is None else "class"
 
     @property
     def outputs(self) -> int:
-        """How many outputs a network has for it: one, or one a class if there are more than two."""
+        """Number of outputs of a network: one, or one per class if there are more than two classes."""
         return 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
 
-    def plain(self) -> dict[str, Any]:
-        """Return all of it as JSON has it."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the target as values that JSON can store."""
         classes = None if self.classes is None else self.classes.tolist()
         return {"name": self.name, "mean": self.mean, "sd": self.sd, "classes": classes}
 
     @classmethod
-    def from_plain(cls, values: Mapping[str, Any]) -> "Target":
-        """Return what :meth:`plain` wrote down."""
+    def from_dict(cls, values: Mapping[str, Any]) -> "Target":
+        """Return the target that :meth:`to_dict` stored."""
         classes = None if values["classes"] is None else np.array(values["classes"])
         return cls(values["name"], values["mean"], values["sd"], classes)
 
     def encode(self, column: NDArray[Any]) -> NDArray[Any]:
-        """Return z in float64, or the places of the classes; a class never seen in training is missing."""
+        """Return z in float64, or the indices of the classes; a class that is not in the training rows is missing."""
         if self.classes is None:
             z: Floats = (as_numbers(self.name, column, "Target") - self.mean) / self.sd
             if np.isinf(z).any():
@@ -100,7 +100,7 @@ class Target:
         return codes_of(column, self.classes) - 1
 
     def decode(self, outputs: NDArray[Any]) -> NDArray[Any]:
-        """Return numbers in the unit of the table, or classes, of what a network says, `row x output`."""
+        """Return numbers in the unit of the table, or names of classes, for outputs of a network, `row x output`."""
         if self.classes is None:
             numbers: Floats = self.mean + self.sd * outputs[:, 0].astype(np.float64)
             return numbers
@@ -109,7 +109,7 @@ class Target:
 
     @staticmethod
     def probabilities(outputs: NDArray[Any]) -> Floats:
-        """Return the probabilities of the classes, `row x class`, of what a network says, `row x output`.
+        """Return the probabilities of the classes, `row x class`, for outputs of a network, `row x output`.
 
         Example:
             >>> Target.probabilities(np.array([[0.0], [np.log(3)]])).round(6).tolist()
