@@ -17,7 +17,7 @@ from helpers.training_cases import assert_same_tensors, checkpoint
 
 PLUGIN = Path(__file__).parents[2] / "examples" / "plugin"
 BY_NAME = ("waves", "rootmean:power=0.25", "tiny:width=8")
-BY_PATH = tuple(f"torchsims_example:{text}" for text in ("Waves", "RootMean:power=0.25", "TinyNet:width=8"))
+BY_PATH = ("torchsims_example:Waves", "torchsims_example:RootMean:power=0.25", "torchsims_example:TinyNet:width=8")
 
 
 @pytest.fixture(scope="module")
@@ -125,12 +125,12 @@ def test_a_class_that_does_not_fit_is_one_sentence(option: str, value: str, sent
 def test_objects_in_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(PLUGIN)
     from sklearn.base import clone  # type: ignore[import-untyped]
-    from torchsims_example import RootMean, TinyNet, Waves  # type: ignore[import-not-found]
+    from torchsims_example import RootMean, TinyNet, Waves
 
     from torchsims.sklearn import MultiTaskEstimator
     from torchsims.training import RunConfig, train
 
-    class Halves(Waves):  # type: ignore[misc]
+    class Halves(Waves):
         architectures = (f"{TinyNet.__module__}:{TinyNet.__qualname__}",)
 
     config: dict[str, Any] = {"epochs": 2, "batch": 16, "lr": 1e-2, "model": "torchsims_example:TinyNet"}

@@ -15,6 +15,7 @@ import torchsims
 from torchsims.cli import app
 from torchsims.data.tables import read_table, split_rows
 from torchsims.experiments import starvation
+from torchsims.reporting import worst_shortfalls
 from torchsims.training.config import RunConfig
 from torchsims.training.run import History, Run
 
@@ -167,12 +168,12 @@ def test_the_worst_task_is_measured_against_its_best_cell() -> None:
         return Run(label, RunConfig(seed=seed), metrics, higher, History())
 
     runs = [of("x", 0, 0.8, 2.0), of("x", 1, 0.8, 2.0), of("y", 0, 0.2, 1.0), of("y", 1, 0.4, 1.0)]
-    found = starvation.shortfalls(runs)
+    found = worst_shortfalls(runs)
     assert found["x"] == pytest.approx([1.0, 1.0])  # twice the error of y
     assert found["y"] == pytest.approx([0.75, 0.5])
-    swapped = starvation.shortfalls(runs[2:] + runs[:2])
+    swapped = worst_shortfalls(runs[2:] + runs[:2])
     assert swapped == found
-    failed = starvation.shortfalls([of("z", 0, nan, nan), *runs])
+    failed = worst_shortfalls([of("z", 0, nan, nan), *runs])
     assert isnan(failed.pop("z")[0])
     assert failed == found
 

@@ -15,12 +15,13 @@ import pytest
 import torch
 
 from helpers.shared_data import shared
+from helpers.training_cases import preset
 from torchsims.data.clicks import ClickLog, Clicks, _convert, convert, generate_clicks, open_log, write_raw
 from torchsims.data.clicks._columns import append, read_columns
 from torchsims.data.clicks._log import COMMON, OWN, VALUED
 from torchsims.models import ESMM, SingleTask, TabularNetwork
-from torchsims.training import Settings, train
-from torchsims.workloads import Batched, load_workload, preset
+from torchsims.training import RunConfig, train
+from torchsims.workloads import Batched, load_workload
 from torchsims.workloads.aliccp import AliCCPWorkload
 
 
@@ -340,11 +341,9 @@ def test_tasks_of_single_networks_share_nothing(of: str) -> None:
 
 def test_a_single_network_learns_as_if_it_were_alone(tmp_path: Path) -> None:
     quick: dict[str, Any] = {"method": "ew", "epochs": 1, "batch": 100, "dtype": "float64"}
-    outcome = train(Settings(data="aliccp:rows=2000", model="stl:of=mlp:hidden=8", **quick), tmp_path / "both")
-    alone = Settings(data="aliccp:rows=2000", model="mlp:hidden=8", tasks=("ctr",), **quick)
-    assert outcome.metrics["ctr"]["auc"] == pytest.approx(
-        train(alone, tmp_path / "one").metrics["ctr"]["auc"], abs=0.01
-    )
+    run = train(RunConfig(data="aliccp:rows=2000", model="stl:of=mlp:hidden=8", **quick), tmp_path / "both")
+    alone = RunConfig(data="aliccp:rows=2000", model="mlp:hidden=8", tasks=("ctr",), **quick)
+    assert run.metrics["ctr"]["auc"] == pytest.approx(train(alone, tmp_path / "one").metrics["ctr"]["auc"], abs=0.01)
 
 
 def test_esmm_trains_on_all_impressions_and_still_knows_the_conversion() -> None:
@@ -385,7 +384,7 @@ def test_the_product_is_right_where_probabilities_are_extreme() -> None:
 
 
 def test_a_synthetic_log_is_trained_and_ranks_better_than_chance(tmp_path: Path) -> None:
-    settings = Settings(data="aliccp:rows=40000", method="sims", **preset("aliccp", "small"))
+    settings = preset("small", data="aliccp:rows=40000", method="sims")
     metrics = train(settings, tmp_path / "run").metrics
     assert sorted(metrics) == ["ctcvr", "ctr", "cvr"]
     assert metrics["ctr"]["auc"] > 0.55

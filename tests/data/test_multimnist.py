@@ -16,10 +16,10 @@ from torch.nn.functional import cross_entropy
 
 from helpers.commands import Call
 from helpers.shared_data import shared
-from helpers.training_cases import assert_same_tensors, checkpoint
+from helpers.training_cases import assert_same_tensors, checkpoint, preset
 from torchsims.data import MultiMNIST
 from torchsims.models import LeNet, SingleTask
-from torchsims.training import Settings, train
+from torchsims.training import resolve, train
 from torchsims.workloads import load_workload
 
 Bytes = npt.NDArray[np.uint8]
@@ -281,16 +281,14 @@ def test_bad_input_is_one_sentence(
 
 
 def test_one_task_alone_is_trained(root: Path, tmp_path: Path) -> None:
-    settings = Settings.of(
-        "small", data="multimnist:images=32", root=str(root), tasks=("right",), batch=16, method="ew"
-    )
+    settings = preset("small", data="multimnist:images=32", root=str(root), tasks=("right",), batch=16, method="ew")
     assert list(train(settings, tmp_path / "run").metrics) == ["right"]
 
 
 def test_real_digits_are_learned(tmp_path: Path) -> None:
     root = str(shared("mnist"))
     changes: dict[str, Any] = {"data": "multimnist:images=2000", "epochs": 1, "batch": 32}
-    outcome = train(Settings.of("small", root=root, method="ew", **changes), tmp_path / "run")
-    assert all(metrics["accuracy"] > 0.5 for metrics in outcome.metrics.values())
-    workload = outcome.settings.workload()
+    run = train(preset("small", root=root, method="ew", **changes), tmp_path / "run")
+    assert all(metrics["accuracy"] > 0.5 for metrics in run.metrics.values())
+    workload = resolve(run.config).workload
     assert [workload.items(split) for split in ("train", "val", "test")] == [2000, 200, 10_000]

@@ -10,11 +10,12 @@ import pytest
 import torch
 
 from helpers.shared_data import shared
+from helpers.training_cases import preset
 from torchsims.data.tables import Features, Target, is_missing, read_table, split_rows
 from torchsims.data.tables._csv import check_header
 from torchsims.models import class_loss, number_loss
 from torchsims.registry import Spec
-from torchsims.training import Settings, train
+from torchsims.training import RunConfig, train
 from torchsims.workloads import load_workload
 
 TABLE = "x,town,weight,kind,sold\n" + "".join(
@@ -220,7 +221,7 @@ def workload_of(path: Path, tasks: Sequence[str] = TARGETS, types: Sequence[str]
 
 
 def test_a_table_is_trained_on_every_kind_of_target(table: Path, tmp_path: Path) -> None:
-    settings = Settings.of("small", data="table", root=str(table), tasks=TARGETS, batch=32)
+    settings = preset("small", data="table", root=str(table), tasks=TARGETS, batch=32)
     metrics = train(settings, tmp_path / "run").metrics
     assert {task: sorted(values) for task, values in metrics.items()} == {
         "weight": ["mae", "r2"],
@@ -243,8 +244,8 @@ def test_every_network_takes_a_table(table: Path, model: str) -> None:
 
 
 def run(path: Path, folder: Path) -> dict[str, dict[str, float]]:
-    settings = Settings("table", "sims:tau=1", "mlp:hidden=16", TARGETS, str(path), epochs=2, batch=32)
-    return train(settings, folder).metrics
+    settings = RunConfig("table", "sims:tau=1", "mlp:hidden=16", tasks=TARGETS, root=str(path), epochs=2, batch=32)
+    return {task: dict(metrics) for task, metrics in train(settings, folder).metrics.items()}
 
 
 def test_other_units_give_the_same_figures_to_the_bit(table: Path, tmp_path: Path) -> None:
@@ -325,7 +326,7 @@ def test_columns_may_have_any_name(tmp_path: Path) -> None:
     names = ["a.b", "Price in $", "x:y=1", "größe"]
     lines = [",".join(str((i * k) % 7) for k in (1, 2, 3, 5)) for i in range(1, 60)]
     path = write(tmp_path, "\n".join([",".join(names), *lines]) + "\n")
-    settings = Settings.of(
+    settings = preset(
         "small",
         data="table",
         types=("number",),

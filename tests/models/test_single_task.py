@@ -14,7 +14,7 @@ from helpers.small_sam2 import CHANNELS, SIZE, make_batch
 from torchsims import Scalarized
 from torchsims.models import HPS, SAM2MTL, Architecture, LeNet, SingleTask, dense_losses
 from torchsims.scalarizations import EW
-from torchsims.training._trainable import frozen_sums, load_trainable_state, trainable_state
+from torchsims.training.trainable import frozen_sums, load_trainable_state, trainable_state
 
 NASTY = ("mg/dL", "a.b", "heads", "x:y=1", "line\nbreak", "")
 small_sam2 = partial(SAM2MTL, encoder="toy", rank=4, dropout=0.0, size=SIZE, norms=True)

@@ -12,7 +12,6 @@ import pytest
 from helpers.finished_runs import METRICS, finished_run, finished_runs
 from torchsims.reporting import (
     Failure,
-    Predicted,
     Report,
     RunState,
     RunStatus,
@@ -29,6 +28,8 @@ from torchsims.reporting import (
 )
 from torchsims.training.config import RunConfig, setting
 from torchsims.training.run import History, Run
+from torchsims.workloads import FilePrediction
+from torchsims.workloads.task import Display
 
 NASTY = [
     "$x_{$",
@@ -213,8 +214,9 @@ def test_both_epochs_are_shown_where_another_one_was_selected() -> None:
 def test_predictions_of_any_task_have_files_of_their_own() -> None:
     maps, image = np.zeros((3, 4), dtype=int), np.zeros((3, 4, 3))
     sources = [Path("a.png"), Path("a_all.png"), Path("odd 'name'.png")]
-    kinds = dict.fromkeys(NASTY, "classes")
-    found = [Predicted(path, dict.fromkeys(NASTY, maps), image, kinds) for path in sources]  # type: ignore[arg-type]
+    kinds: dict[str, Display] = dict.fromkeys(NASTY, "classes")
+    rows = [{"task": task} for task in NASTY]
+    found = [FilePrediction(path, dict.fromkeys(NASTY, maps), rows, image=image, shown_as=kinds) for path in sources]
     files, report = prediction_report(Path("my run"), found)
     figures = {f"{name}.png" for name in report.figures}
     assert len(files) == len(sources) * len(NASTY)
@@ -225,12 +227,13 @@ def test_predictions_of_any_task_have_files_of_their_own() -> None:
     assert report.command == """torchsims predict 'my run' a.png a_all.png 'odd '"'"'name'"'"'.png'"""
 
 
-def test_rows_are_predicted_for_any_task() -> None:
-    values = {task: np.array([0.0, 2.0, 2.0]) for task in NASTY}
-    chances = {NASTY[0]: np.array([0.5, 0.75, 1.0])}
-    files, report = prediction_report(Path("run"), [Predicted(Path("t.csv.gz"), values, probabilities=chances)])
-    assert files["t_predictions.csv"].splitlines()[-1].startswith(b"2,1.0,2.0,")
-    assert [row["typical"] for row in report.rows[:2]] == ["2", pytest.approx(4 / 3)]
+def test_files_of_predictions_are_named_after_their_input() -> None:
+    rows = [{"task": task, "rows": 3} for task in NASTY]
+    found = FilePrediction(Path("t.csv.gz"), {}, rows, "One line per row.", {"predictions.csv": b"1"})
+    files, report = prediction_report(Path("run"), [found, replace(found, path=Path("u.csv"))])
+    assert files == {"t_predictions.csv": b"1", "u_predictions.csv": b"1"}
+    assert [row["task"] for row in report.rows] == 2 * NASTY
+    assert report.notes == ["One line per row."]
     with pytest.raises(ValueError, match="Found more than one `a`"):
         output_names([Path("a.csv"), Path("b/a.csv.gz")])
 

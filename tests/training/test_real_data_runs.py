@@ -122,6 +122,7 @@ def test_every_task_of_pascal_is_trained_and_measured(tmp_path: Path) -> None:
         "normals": "mean",
         "saliency": "miou",
     }
+    assert run.samples is not None
     assert run.samples["prediction/saliency"].shape == (3, 1, 32, 48)
 
 

@@ -51,6 +51,8 @@ class Interrupt(Callback):
 def assert_same_run(one: Run, other: Run) -> None:
     assert one.metrics == other.metrics
     np.testing.assert_equal(one.history.to_dict(), other.history.to_dict())  # unlike ==, it takes NaN for NaN
+    assert one.samples is not None
+    assert other.samples is not None
     assert one.samples.keys() == other.samples.keys()
     for name, array in one.samples.items():
         np.testing.assert_array_equal(array, other.samples[name])
@@ -300,7 +302,7 @@ def test_the_test_split_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.Mo
     workload = SceneWorkload
     split, seen = workload.split, []
 
-    def spy(self: Workload, name: str) -> Any:
+    def spy(self: SceneWorkload, name: str) -> Any:
         seen.append(name)
         return split(self, name)
 

@@ -19,7 +19,7 @@ __all__ = ["METHODS", "Method", "catalogue", "names"]
 
 def _builtin() -> dict[str, type]:
     """Return every method that is built in: a new one needs no line here."""
-    found = [SIMS, FOOPS]
+    found: list[Any] = [SIMS, FOOPS]
     for module in (scalarizations, aggregations):
         found += [kind for kind in map(module.__dict__.get, module.__all__) if _is_method(kind)]
     return {_name(kind): kind for kind in found}

@@ -89,7 +89,7 @@ class Trainer:
         """Take one step; its random numbers depend on the seed, the number of the step and the rank alone."""
         number = self.step_number
         self._seed_generators(mix(self._seed, number, self._rank))
-        lr = self.method.outer.param_groups[0]["lr"]
+        lr = self.method.optimizers[0].param_groups[0]["lr"]
         report = self.method.backward(self.task_losses, *micro_batches, scaler=self._scaler)
         if self._clip:
             self.method.clip_grad_norm_(self._clip)

@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
+import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.data import Dataset
@@ -152,6 +153,11 @@ class Workload(ABC):
                 shown[f"truth/{task}"] = targets[task]
                 shown[f"prediction/{task}"] = spec.decode(predictions[task])
         return {name: value.detach().cpu().numpy() for name, value in shown.items()}
+
+    def example_inputs(self) -> tuple[Tensor, ...]:
+        """Return inputs of the model for two items, for programs that are traced."""
+        items = [self.split("train")[index] for index in range(2)]
+        return tuple(torch.stack([item[name] for item in items]) for name in self.inputs)
 
     # Prediction without the data.
 

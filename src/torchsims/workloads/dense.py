@@ -72,6 +72,9 @@ class DenseWorkload(Workload):
         workload._shape = (int(height), int(width))
         return workload
 
+    def example_inputs(self) -> tuple[Tensor, ...]:
+        return (torch.zeros(2, 3, *self._image_shape()),)
+
     def predictor(self, model: nn.Module) -> ImagePredictor:
         return ImagePredictor(self, model, self._image_shape())
 

@@ -85,6 +85,9 @@ class MultiMNISTWorkload(Workload):
         """Return height and width of the images."""
         return {"side": MultiMNIST.SIDE}
 
+    def example_inputs(self) -> tuple[Tensor, ...]:
+        return (torch.zeros(2, 1, MultiMNIST.SIDE, MultiMNIST.SIDE),)
+
     def _folder(self) -> str:
         if not self._root:
             raise ValueError("MultiMNIST is made of files in a folder: name it with `root`. Found none.")

@@ -96,7 +96,7 @@ class TableWorkload(TabularWorkload):
         cls, options: Mapping[str, Any], tasks: Sequence[str], root: str, state: Mapping[str, Any]
     ) -> "TableWorkload":
         workload = cls.__new__(cls)
-        features, targets = Features.from_plain(state["features"]), list(map(Target.from_plain, state["targets"]))
+        features, targets = Features.from_dict(state["features"]), list(map(Target.from_dict, state["targets"]))
         workload._describe(features, targets, options.get("units", "native"), options.get("missing", "masked"))
         return workload
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor
 
 from torchsims.workloads.base import Workload
@@ -33,6 +34,9 @@ class TabularWorkload(Workload):
     def model_arguments(self) -> dict[str, Any]:
         """Return how many numbers, and how many codes of each category, a row has."""
         return {"numbers": self.numbers, "codes": self.codes}
+
+    def example_inputs(self) -> tuple[Tensor, ...]:
+        return torch.zeros(2, self.numbers), torch.zeros(2, len(self.codes), dtype=torch.int64)
 
     def targets(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the labels in a batch, by task."""
