@@ -22,8 +22,10 @@ from torchsims import (
     models,
     normalizers,
     problems,
+    registry,
     reporting,
     scalarizations,
+    sweeps,
     training,
     transforms,
     workloads,
@@ -51,6 +53,8 @@ MODULES = [
     methods,
     training,
     workloads,
+    registry,
+    sweeps,
 ]
 
 
@@ -94,11 +98,14 @@ def test_every_method_and_function_has_a_runnable_example(module: object) -> Non
         "Problem",
         "TaskMetric",
         "Row",
-        "Watch",
         "Workload",
         "Predictor",
         "Batched",
-        "Outcome",
+        "Callback",
+        "Trainer",
+        "RunCell",
+        "Resolved",
+        "ProgressBar",
         "StoppedError",
     }
     for name in module.__all__:  # type: ignore[attr-defined]

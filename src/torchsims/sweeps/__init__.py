@@ -9,7 +9,15 @@ Example:
     ['ew', 'sims:tau=1']
 """
 
-from torchsims.sweeps.folders import ProgressBar, check_alike, find_runs, folder_name, read_run, train_and_report
+from torchsims.sweeps.folders import (
+    ProgressBar,
+    check_alike,
+    describe_preset,
+    find_runs,
+    folder_name,
+    read_run,
+    train_and_report,
+)
 from torchsims.sweeps.local import RunCell, check_cells, run_all
 from torchsims.sweeps.plans import (
     Comparison,
@@ -26,6 +34,7 @@ __all__ = [
     "RunCell",
     "check_alike",
     "check_cells",
+    "describe_preset",
     "find_runs",
     "folder_name",
     "method_grid",

@@ -16,7 +16,7 @@ Example:
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from torchsims.training.config import Execution, RunConfig, read_config, write_config
+from torchsims.training.config import ComparisonConfig, Execution, RunConfig, read_config, write_config
 
 if TYPE_CHECKING:  # what `__getattr__` does, for readers and type checkers
     from torchsims.training.callbacks import Callback, StepValues, TensorBoard
@@ -49,6 +49,7 @@ _MODULES = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [
     "CHECKPOINT",
     "Callback",
+    "ComparisonConfig",
     "Execution",
     "History",
     "Metrics",
