@@ -56,7 +56,7 @@ def test_the_main_table_of_the_paper(folders: Path, call: Call, tmp_path: Path) 
     assert all(isfinite(row["seg miou"]) and isfinite(row["depth abs_err"]) for row in rows)
     labels = [row["method"] for row in rows]
     assert labels[:2] == ["EW", "STL, EW"]
-    assert [model.partition(":")[0] for model in results(out)["settings"]["model"]] == ["sam2", "sam2stl"]
+    assert [model.partition(":")[0] for model in results(out)["settings"]["model"]] == ["sam2", "stl"]
     assert not any("SAM2" in label for label in labels)  # it is the model of the preset
     assert labels[-1] == "SIMS, prox 0, ratio 5, tau 5"
     assert_preset_on_page(out, "paper", {"tasks", "model", "epochs", "batch"})

@@ -127,8 +127,9 @@ class ArrayPredictor(Predictor):
         """Return what is predicted from an ``.npz`` file with one array per input, or from an ``.npy`` file."""
         path = Path(path)
         try:
-            loaded = np.load(path, allow_pickle=False)
-            data = loaded if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
+            with path.open("rb") as file:
+                loaded = np.load(file, allow_pickle=False)
+                data = loaded if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
         except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
             raise ValueError(f"File `{path}` should be an .npy or .npz file of arrays. Found: {error}.") from error
         found = self.predict(data)
