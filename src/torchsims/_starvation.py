@@ -1,4 +1,4 @@
-"""Notices when a merit-function method forgets a task."""
+"""Detects tasks that a merit-function method neglects."""
 
 from collections.abc import Mapping
 from math import exp, isfinite, log
@@ -83,7 +83,7 @@ class Starved:
         return new
 
     def advice(self, task: str) -> str:
-        """Return what to say about a task, in one sentence, and the cure in another."""
+        """Return one sentence on a starved task, and one on the cure."""
         weight, equal = self._weights[task], 1 / len(self._weights)
         return (
             f"Task `{task}` is starved: its weight is {weight:.2g} where {equal:.2g} is equal, and the challenger is "
@@ -95,7 +95,7 @@ class Starved:
         return {"tasks": self.tasks, "steps": self._steps, "weights": self._weights, "ahead": self._ahead}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Go on from what :meth:`state` returned."""
+        """Resume from what :meth:`state` returned."""
         self.tasks = list(state["tasks"])
         self._steps, self._weights, self._ahead = (dict(state[name]) for name in ("steps", "weights", "ahead"))
 

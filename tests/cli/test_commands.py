@@ -106,7 +106,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(call: Call, tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 130
-    assert f"To go on: torchsims train --resume --out {tmp_path / 'run'}" in errors
+    assert f"To resume: torchsims train --resume --out {tmp_path / 'run'}" in errors
     assert "Traceback" not in errors
     assert call("train", "--resume", "--out", tmp_path / "run") == 0
     assert call("train", *long, "--out", tmp_path / "whole") == 0
@@ -220,7 +220,7 @@ def test_a_stopped_comparison_says_how_to_go_on(to_all: bool, call: Call, tmp_pa
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 130, errors
     assert "Traceback" not in errors
-    hint = errors.strip().splitlines()[-1].partition("To go on: torchsims ")[2]
+    hint = errors.strip().splitlines()[-1].partition("To resume: torchsims ")[2]
     assert "--baseline gls" in hint
     assert call(*shlex.split(hint)) == 0
     if to_all:  # once is enough
@@ -375,7 +375,7 @@ def test_a_run_goes_on_only_with_its_own_settings(
     before = snapshot(tmp_path)
     for change in (["--method", "sims"], ["--seed", "9"], ["--rescale", "depth=2"]):
         assert call("train", "--resume", *change, "--out", tmp_path / "run") == 2
-        assert "The run to go on with has" in capsys.readouterr().err
+        assert "The run to resume has" in capsys.readouterr().err
     assert call("train", *QUICK, "--out", tmp_path / "run") == 2
     assert "new or empty folder" in capsys.readouterr().err
     assert snapshot(tmp_path) == before

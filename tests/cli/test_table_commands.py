@@ -77,7 +77,7 @@ def test_a_finished_run_stays_as_it_is(table: Path, tmp_path: Path) -> None:
         assert json.loads((out / "results.json").read_text())["rows"] == before
     code, text = run("train", "--resume", "--types", "class", "--out", out)
     assert code == 2
-    assert "The run to go on with has `types = ['number', 'class']`" in text
+    assert "The run to resume has `types = ['number', 'class']`" in text
 
 
 def test_a_run_does_not_go_on_with_another_table_but_can_be_reported_without_one(table: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import typer
 
 __all__ = ["bad_input", "prepare_output_dir", "warn"]
 
-OWN = (".torchsims.lock",)  # what a run leaves that is none of its results
+OWN = (".torchsims.lock",)  # written by a run, but not a result
 
 
 @contextmanager

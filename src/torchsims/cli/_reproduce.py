@@ -1,4 +1,4 @@
-"""The tables and figures of the paper, by name; the experiments themselves say which options they have."""
+"""The tables and figures of the paper, by name; each experiment declares its options."""
 
 import os
 import shutil

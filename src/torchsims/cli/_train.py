@@ -24,7 +24,7 @@ TABLES = (".csv", ".csv.gz", ".parquet", ".pq")
 """Endings of files that need no `--data`."""
 
 Out = Annotated[Path | None, typer.Option(help="New or empty folder; one in runs/ by default.", show_default=False)]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on where a run in the same folder stopped.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Resume what is in the folder.")]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="TOML or JSON file of settings; options go first.")]
 SaveConfig = Annotated[Path | None, typer.Option(help="Write all settings to a TOML or JSON file, and stop.")]
 CompareOut = Out
@@ -80,7 +80,7 @@ def _check_same(stored: RunConfig, chosen: RunConfig) -> None:
     found = chosen.to_dict()
     for name, value in stored.to_dict().items():
         if found[name] != value:
-            raise ValueError(f"The run to go on with has `{name} = {value}`. Found `{name} = {found[name]}`.")
+            raise ValueError(f"The run to resume has `{name} = {value}`. Found `{name} = {found[name]}`.")
 
 
 def _run(resolved: "Resolved", out: Path, execution: Execution, *, resume: bool, profile: bool) -> None:
@@ -112,7 +112,7 @@ def _stopped(command: str) -> NoReturn:
     from torchsims.training import first_process
 
     if first_process():
-        warn(f"stopped, and the state is saved. To go on: {command}")
+        warn(f"stopped, and the state is saved. To resume: {command}")
     raise typer.Exit(130)
 
 
@@ -146,7 +146,7 @@ def run_comparison_command(
         out: folder of the comparison.
         given: values that the command line names.
         words: the command, without its options.
-        resume: whether to go on.
+        resume: whether to resume.
     """
     from torchsims.reporting import live_table, write_report
     from torchsims.sweeps import check_cells, run_comparison

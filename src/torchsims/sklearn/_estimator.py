@@ -44,7 +44,7 @@ class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
             ``"auto"`` text, and a target with two distinct values, are classes; everything else are numbers.
         hidden: the widths of the hidden layers.
         epochs: passes through the training rows.
-        batch_size: rows of a step, about; batches are equally large.
+        batch_size: approximate number of rows per step; all batches have about the same size.
         learning_rate: of Adam, after the rise.
         weight_decay: of Adam.
         random_state: where the network starts and in which order it sees the rows.

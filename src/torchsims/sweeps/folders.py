@@ -57,7 +57,7 @@ def train_and_report(
     execution: Execution | None = None,
     draw: bool = False,
 ) -> Run:
-    """Train, or go on, and leave the results in the folder of the run.
+    """Train, or resume, and write the results in the folder of the run.
 
     Args:
         resolved: what to do.
@@ -69,7 +69,7 @@ def train_and_report(
     begin = perf_counter()
     callbacks = [*callbacks, TensorBoard(folder / "tensorboard")]
     with launched() as world, warnings.catch_warnings(action="ignore", category=StarvationWarning):
-        run = train(resolved, folder, callbacks=callbacks, execution=execution)  # callbacks hear of starved tasks
+        run = train(resolved, folder, callbacks=callbacks, execution=execution)  # callbacks report starved tasks
         if world.first:
             buffer = io.BytesIO()
             np.savez_compressed(buffer, allow_pickle=False, **(run.samples or {}))
@@ -84,7 +84,7 @@ def train_and_report(
                 details=details,
             )
             write_report(report, folder, perf_counter() - begin, into=True)
-        world.wait()  # nobody reads what is not written yet
+        world.wait()  # the other processes must not read an unfinished folder
     return run
 
 

@@ -33,7 +33,7 @@ from torchsims.training import (
 __all__ = ["RunCell", "check_cells", "run_all"]
 
 EVERY = 8  # steps between two reports of a run
-LISTEN = 0.5  # seconds between two looks at whether somebody asked to stop
+LISTEN = 0.5  # seconds between two checks for a signal to stop
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def check_cells(resolved: Sequence[Resolved], out: Path) -> None:
 
 
 def count_processes(execution: Execution, runs: int) -> int:
-    """Return how many runs go on at a time: one per core, and one on a machine with an accelerator."""
+    """Return how many runs are trained at a time: one per core, and one on a machine with an accelerator."""
     if processes() > 1:
         return 1  # every process of `torchrun` has a part of every run
     if execution.jobs > 0:
@@ -206,12 +206,12 @@ class _Reporter(Callback):
 
 
 def _train(config: RunConfig, folder: Path, execution: Execution, callback: Callback) -> Ended:
-    """Train one run and return how it ended; its data is in memory only as long as it goes on."""
+    """Train one run and return how it ended; its data is in memory only while it trains."""
     try:
         train_and_report(resolve(config), folder, callbacks=[callback], execution=execution)
     except StoppedError:
         raise
-    except Exception as error:  # the other runs go on; the table says what happened to this one
+    except Exception as error:  # the other runs continue; the table says what happened to this one
         return Ended(f"{type(error).__name__}: {error}")
     return Ended()
 
@@ -288,7 +288,7 @@ class _Pool:
         except (EOFError, OSError):  # the process is gone
             process.join()
             del self._busy[connection]
-            event = Ended(f"its process ended with code {process.exitcode}; --resume goes on")
+            event = Ended(f"its process ended with code {process.exitcode}; --resume continues it")
         else:
             if isinstance(event, Ended):
                 del self._busy[connection]

@@ -15,7 +15,7 @@ __all__ = ["Batches", "count_batches", "load_batches", "shards", "training_batch
 
 @final
 class Batches(Sequence[list[int]]):
-    """The items of some steps, listed when a step asks for them: 84 million are 336 MB.
+    """The items of some steps as one tensor, listed step by step: 84 million items take 336 MB.
 
     Args:
         rows: the items of every step, `step x batch`.

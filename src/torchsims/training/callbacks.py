@@ -35,7 +35,7 @@ class Callback:
     """Base class of callbacks; every method may be left out."""
 
     def on_start(self, step: int, steps: int) -> None:
-        """Training begins, or goes on, at ``step`` of ``steps``."""
+        """Training begins, or resumes, at ``step`` of ``steps``."""
 
     def on_step(self, step: int, values: StepValues) -> None:
         """A step was taken."""

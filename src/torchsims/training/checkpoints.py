@@ -135,5 +135,5 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 
 def _damaged(path: Path) -> str:
     before = path.with_name(PREVIOUS)
-    hint = f" The one before it is `{before}`: move it there to go on from it." if before.exists() else ""
+    hint = f" The one before it is `{before}`: rename it to resume from it." if before.exists() else ""
     return f"The checkpoint `{path}` cannot be read: it is truncated or damaged.{hint}"

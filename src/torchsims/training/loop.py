@@ -34,7 +34,7 @@ AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 class StoppedError(Exception):
-    """Somebody asked the run to stop; its state is saved."""
+    """The run was asked to stop, by Ctrl-C or SIGTERM; its state is saved."""
 
 
 def train(
@@ -46,9 +46,9 @@ def train(
     callbacks: Sequence[Callback] = (),
     execution: Execution | None = None,
 ) -> Run:
-    """Train a model, or go on where a run with the same configuration in the same folder stopped.
+    """Train a model, or resume the run with the same configuration in the same folder.
 
-    A run that goes on ends as if it had never stopped, bit for bit: the order of the data and all random numbers are
+    A resumed run ends as if it had never stopped, bit for bit: the order of the data and all random numbers are
     functions of the seed and the step, and everything else is in the checkpoint, the number of threads included. Under
     ``torchrun`` every process takes a part of each batch, and the first one writes. The test split is evaluated
     after the last epoch only. The folder holds ``config.toml``: the same file in an empty folder repeats the run.
@@ -79,12 +79,12 @@ def train(
         if state is not None:
             session.load(state)
         else:
-            session.save()  # from now on the folder says whose it is
+            session.save()  # from now on the folder names its run
         try:
             session.trainer.start()
             session.train(asked)
             return session.result()
-        except Exception:  # a step that fails changes nothing, so that what is left can be saved
+        except Exception:  # a step that fails changes nothing, so the state before it can be saved
             session.save()
             raise
         finally:

@@ -10,7 +10,7 @@ __all__ = ["asked_to_stop"]
 
 
 class _Handler:
-    """Remembers that somebody asked; a second interrupt stops at once."""
+    """Remembers a signal; a second interrupt stops at once."""
 
     def __init__(self) -> None:
         self.asked = threading.Event()
@@ -25,7 +25,7 @@ class _Handler:
 def asked_to_stop() -> Iterator[Callable[[], bool]]:
     """Yield what tells whether an interrupt or a request to end has come.
 
-    One block may stand in another: what the inner one heard too late to act on, the outer one hears.
+    Blocks may be nested: a signal that comes too late for the inner block reaches the outer one.
 
     Example:
         >>> with asked_to_stop() as asked:

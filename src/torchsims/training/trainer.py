@@ -81,7 +81,7 @@ class Trainer:
         return tuple(self._starvation.tasks)
 
     def start(self) -> None:
-        """Tell the callbacks that training begins or goes on."""
+        """Call ``on_start`` of the callbacks."""
         for callback in self.callbacks:
             callback.on_start(self.step_number, self._steps)
 
@@ -123,7 +123,7 @@ class Trainer:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from what :meth:`state_dict` returned."""
+        """Resume from what :meth:`state_dict` returned."""
         self.step_number = state["step"]
         self.method.load_state_dict(state["method"])
         if self._scaler is not None:
