@@ -151,6 +151,7 @@ def _reproduce(name: str, out: Path | None, **options: Any) -> None:
     experiment = import_module(f"torchsims.experiments.{name}")
     try:
         settings = experiment.Settings(**options)
+        experiment.check(settings)
         check_out(out)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error

@@ -1,1 +1,1 @@
-"""The paper's synthetic tables and figures, one file each, and the runner they share."""
+"""The tables and figures of the paper, one file each, and their settings."""
