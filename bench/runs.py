@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.optim import Adam
 
 from torchsims import merit
-from torchsims.experiments._runs import Saddle, run_rows
 from torchsims.problems import Toy
+from torchsims.synthetic import Saddle, run_rows
 
 TAU = 0.01
 

@@ -9,10 +9,10 @@ from torch import Tensor
 from torch.optim import SGD, Adam
 
 from torchsims import SIMS, merit
-from torchsims.experiments._runs import Outcome, Saddle, run_rows
-from torchsims.experiments._toy_methods import PERTURB, offset
 from torchsims.problems import F1, F2, Toy
 from torchsims.scalarizations import EW, GLS, LogMerit
+from torchsims.synthetic import Outcome, Saddle, run_rows
+from torchsims.synthetic.methods import PERTURB, offset
 from torchsims.transforms import Identity, Log
 
 # Not the starts of the paper: (0, 0) is symmetric and (9, 9) lies in the ravine where a logarithm has its pole, and
@@ -54,8 +54,8 @@ def _plain_loop(row: int, steps: int) -> tuple[Tensor, list[Tensor]]:
 
 
 def _batched(steps: int, *, compiled: bool = False) -> Outcome:
-    method = Saddle(tau=TAU, prox=PROX, augment=AUGMENT, offset=0.1, inner_rate=INNER)
-    return run_rows(Toy(), method, STARTS, scale=SCALE, steps=steps, every=1, compiled=compiled)
+    method = Saddle(tau=TAU, prox=PROX, augment=AUGMENT, offset=0.1, inner_lr=INNER)
+    return run_rows(Toy(), method, STARTS, scale=SCALE, steps=steps, record_every=1, compiled=compiled)
 
 
 def test_the_runner_is_a_plain_loop_over_runs() -> None:
@@ -74,10 +74,10 @@ def test_compiling_changes_nothing_but_the_time() -> None:
 
 
 def test_a_run_does_not_see_the_others() -> None:
-    method = Saddle(tau=0.02, offset=0.1, inner_rate=INNER)
+    method = Saddle(tau=0.02, offset=0.1, inner_lr=INNER)
     together = run_rows(Toy(), method, STARTS, scale=SCALE, steps=60)
     for row in (0, 3):
-        own = Saddle(tau=0.02, offset=0.1, inner_rate=float(INNER[row]))
+        own = Saddle(tau=0.02, offset=0.1, inner_lr=float(INNER[row]))
         alone = run_rows(Toy(), own, STARTS[row : row + 1], scale=SCALE[row : row + 1], steps=60)
         torch.testing.assert_close(alone.points[0], together.points[row], rtol=1e-9, atol=1e-9)
 
@@ -91,8 +91,8 @@ def test_a_power_of_two_changes_no_bit_of_sims() -> None:
 def test_a_run_that_reaches_the_front_is_over_at_its_first_step_there() -> None:
     problem = F1()
     starts = torch.cat([problem.starts, problem.pareto_set(torch.zeros(1, dtype=torch.float64))])
-    free = run_rows(problem, EW(), starts, steps=150, rate=0.1, every=1)
-    outcome = run_rows(problem, EW(), starts, steps=150, rate=0.1, every=1, stop=0.05)
+    free = run_rows(problem, EW(), starts, steps=150, lr=0.1, record_every=1)
+    outcome = run_rows(problem, EW(), starts, steps=150, lr=0.1, record_every=1, stop_distance=0.05)
     near = problem.distance(free.path) < 0.05
     assert outcome.reached.all()
     assert outcome.steps[-1] == 0
@@ -106,18 +106,18 @@ def test_a_run_that_reaches_the_front_is_over_at_its_first_step_there() -> None:
 
 
 def test_a_run_that_never_arrives_says_so() -> None:
-    outcome = run_rows(Toy(), GLS(), STARTS[:1], steps=20, stop=0.05)
+    outcome = run_rows(Toy(), GLS(), STARTS[:1], steps=20, stop_distance=0.05)
     assert outcome.steps.tolist() == [20]
     assert not outcome.reached.any()
 
 
 def test_settled_is_the_first_step_with_small_gradients() -> None:
     problem = F1()
-    outcome = run_rows(problem, EW(), problem.starts, steps=100, rate=0.1, optimizer=SGD, every=1)
+    outcome = run_rows(problem, EW(), problem.starts, steps=100, lr=0.1, optimizer=SGD, record_every=1)
     # The gradient of the mean of the two spheres is 2 theta, and every step multiplies theta by 0.8.
     norms = 2 * problem.starts[0].norm() * 0.8 ** torch.arange(101)
     assert outcome.settled[0] == (norms < 0.1).int().argmax()
-    never = run_rows(problem, EW(), problem.starts, steps=3, rate=0.1, optimizer=SGD)
+    never = run_rows(problem, EW(), problem.starts, steps=3, lr=0.1, optimizer=SGD)
     assert never.settled.tolist() == [-1] * 4
 
 
@@ -134,7 +134,9 @@ def test_a_method_with_a_memory_is_refused() -> None:
 
 
 def test_any_elementwise_optimizer_will_do() -> None:
-    outcome = run_rows(F1(), EW(), F1().starts, steps=200, rate=0.05, optimizer=partial(SGD, momentum=0.5), stop=0.05)
+    outcome = run_rows(
+        F1(), EW(), F1().starts, steps=200, lr=0.05, optimizer=partial(SGD, momentum=0.5), stop_distance=0.05
+    )
     assert outcome.reached.all()
 
 
@@ -166,7 +168,7 @@ def test_the_runner_and_the_stepper_give_the_same_trajectory(row: int) -> None:
     for _ in range(steps):
         seen.append(Toy().losses(model.theta.detach()))
         stepper.step(lambda module: module() * SCALE[row])
-    batched = Saddle(tau=TAU, prox=PROX, offset=offset(seed), inner_rate=INNER)
-    outcome = run_rows(Toy(), batched, STARTS, scale=SCALE, steps=steps, every=1)
+    batched = Saddle(tau=TAU, prox=PROX, offset=offset(seed), inner_lr=INNER)
+    outcome = run_rows(Toy(), batched, STARTS, scale=SCALE, steps=steps, record_every=1)
     torch.testing.assert_close(outcome.path[:-1, row], torch.stack(seen), rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(outcome.points[row], model.theta.detach(), rtol=1e-9, atol=1e-9)

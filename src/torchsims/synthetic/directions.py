@@ -3,74 +3,76 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, final
+from typing import ClassVar, NamedTuple, TypeAlias, final
 
 import torch
 from torch import Tensor
 
 from torchsims.transforms import Identity, Log, Transform
 
-__all__ = ["DBMTL", "Directions", "GradNorm", "Memoryless", "Move"]
+__all__ = ["DBMTL", "Aggregate", "GradNorm", "GradientMethod", "Stateless", "Tensors"]
+
+Tensors: TypeAlias = tuple[Tensor, ...]
 
 
-class Move(NamedTuple):
-    """What a method makes of the gradients of one step.
+class Aggregate(NamedTuple):
+    """What a method computes from the gradients of one step.
 
     Attributes:
-        directions: what to descend along, `runs x d`.
-        learned: the gradients of what the method learns, in the order of :meth:`Directions.learned`.
-        memory: what it keeps for the next step, in the order of :meth:`Directions.memory`.
+        direction: direction to descend along, `runs x d`.
+        parameter_gradients: gradients of the method's own parameters, as :meth:`GradientMethod.initial_parameters`.
+        state: what the method keeps for the next step, as :meth:`GradientMethod.initial_state`.
     """
 
-    directions: Tensor
-    learned: tuple[Tensor, ...] = ()
-    memory: tuple[Tensor, ...] = ()
+    direction: Tensor
+    parameter_gradients: Tensors = ()
+    state: Tensors = ()
 
 
-class Directions(ABC):
-    """A method that turns the gradients of the tasks into one direction, run by run."""
+class GradientMethod(ABC):
+    """A method that turns the gradients of the tasks into one direction per run."""
 
     transform: ClassVar[Transform] = Identity()
-    """The function of the losses whose gradients the method is made for."""
+    """The function of the losses whose gradients the method takes."""
 
     @abstractmethod
-    def move(self, gradients: Tensor, losses: Tensor, learned: tuple[Tensor, ...], memory: tuple[Tensor, ...]) -> Move:
-        """Return the directions and what goes with them; a pure function.
+    def aggregate(self, gradients: Tensor, losses: Tensor, parameters: Tensors, state: Tensors) -> Aggregate:
+        """Return the direction of every run and the next state; a pure function.
 
         Args:
-            gradients: those of the tasks, `runs x m x d`.
-            losses: the scaled losses, `runs x m`.
-            learned: what the optimizer of the model moves beside the model.
-            memory: that of the last step.
+            gradients: gradients per task, `runs x m x d`.
+            losses: scaled losses, `runs x m`.
+            parameters: what the optimizer of the model moves beside the model.
+            state: state after the previous step.
         """
 
-    def learned(self, gradients: Tensor) -> tuple[Tensor, ...]:
-        """Return what is learned before the first step, for gradients of this shape."""
+    def initial_parameters(self, gradients: Tensor) -> Tensors:
+        """Return the parameters of the method before the first step, for gradients of this shape."""
         return ()
 
-    def memory(self, gradients: Tensor) -> tuple[Tensor, ...]:
-        """Return the memory before the first step, for gradients of this shape; NaN stands for nothing yet."""
+    def initial_state(self, gradients: Tensor) -> Tensors:
+        """Return the state before the first step, for gradients of this shape; NaN where there is none yet."""
         return ()
 
 
 @final
 @dataclass(frozen=True)
-class Memoryless(Directions):
-    """A method that only looks at the gradients.
+class Stateless(GradientMethod):
+    """A method that depends on the gradients of the current step only.
 
     Args:
-        direction: from the gradients, `runs x m x d`, to the directions, `runs x d`.
+        direction: function from the gradients, `runs x m x d`, to the directions, `runs x d`.
     """
 
     direction: Callable[[Tensor], Tensor]
 
-    def move(self, gradients: Tensor, losses: Tensor, learned: tuple[Tensor, ...], memory: tuple[Tensor, ...]) -> Move:
-        return Move(self.direction(gradients))
+    def aggregate(self, gradients: Tensor, losses: Tensor, parameters: Tensors, state: Tensors) -> Aggregate:
+        return Aggregate(self.direction(gradients))
 
 
 @final
 @dataclass(frozen=True)
-class GradNorm(Directions):
+class GradNorm(GradientMethod):
     r"""Weights that let all tasks train at the same rate: :class:`torchsims.aggregations.GradNorm`, run by run.
 
     .. math::
@@ -92,8 +94,8 @@ class GradNorm(Directions):
 
     alpha: float = 1.5
 
-    def move(self, gradients: Tensor, losses: Tensor, learned: tuple[Tensor, ...], memory: tuple[Tensor, ...]) -> Move:
-        (p,), (first,) = learned, memory
+    def aggregate(self, gradients: Tensor, losses: Tensor, parameters: Tensors, state: Tensors) -> Aggregate:
+        (p,), (first,) = parameters, state
         first = losses.where(first.isnan(), first)
         rate = losses / first
         norms = torch.linalg.vector_norm(gradients, dim=-1)  # (run, task)
@@ -101,18 +103,18 @@ class GradNorm(Directions):
         target = (w * norms).mean(-1, keepdim=True) * (rate / rate.mean(-1, keepdim=True)) ** self.alpha
         pull = (w * norms - target).sign() * norms
         slope = w * (pull - (w * pull).mean(-1, keepdim=True))
-        return Move((w.unsqueeze(-1) * gradients).sum(-2), (slope,), (first,))
+        return Aggregate((w.unsqueeze(-1) * gradients).sum(-2), (slope,), (first,))
 
-    def learned(self, gradients: Tensor) -> tuple[Tensor, ...]:
+    def initial_parameters(self, gradients: Tensor) -> Tensors:
         return (torch.zeros_like(gradients[..., 0]),)
 
-    def memory(self, gradients: Tensor) -> tuple[Tensor, ...]:
+    def initial_state(self, gradients: Tensor) -> Tensors:
         return (torch.full_like(gradients[..., 0], torch.nan),)
 
 
 @final
 @dataclass(frozen=True)
-class DBMTL(Directions):
+class DBMTL(GradientMethod):
     r"""Gradients of log losses, all as long as the longest: :class:`torchsims.aggregations.DBMTL`, run by run.
 
     .. math::
@@ -128,12 +130,12 @@ class DBMTL(Directions):
     transform: ClassVar[Transform] = Log()
     beta: float = 0.9
 
-    def move(self, gradients: Tensor, losses: Tensor, learned: tuple[Tensor, ...], memory: tuple[Tensor, ...]) -> Move:
-        (before,) = memory
+    def aggregate(self, gradients: Tensor, losses: Tensor, parameters: Tensors, state: Tensors) -> Aggregate:
+        (before,) = state
         means = gradients.where(before.isnan(), self.beta * before + (1 - self.beta) * gradients)
         norms = torch.linalg.vector_norm(means, dim=-1, keepdim=True)
         weights = (norms.amax(-2, keepdim=True) / norms).where(norms > 0, 0)
-        return Move((weights * means).sum(-2), (), (means,))
+        return Aggregate((weights * means).sum(-2), (), (means,))
 
-    def memory(self, gradients: Tensor) -> tuple[Tensor, ...]:
+    def initial_state(self, gradients: Tensor) -> Tensors:
         return (torch.full_like(gradients, torch.nan),)

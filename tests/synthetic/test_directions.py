@@ -12,12 +12,12 @@ from torch.optim import Adam
 from torchsims import Aggregated
 from torchsims.aggregations import DBMTL, MGDA, Aggregation, CAGrad, FairGrad, GradNorm, NashMTL, PCGrad
 from torchsims.aggregations import WeightedAggregation as Weighted
-from torchsims.experiments._directions import Directions, Memoryless
-from torchsims.experiments._runs import run_rows
-from torchsims.experiments._toy_directions import cagrad, fairgrad, mgda, nash_mtl, pcgrad
-from torchsims.experiments._toy_methods import LABELS, METHODS, PASSES, offset
 from torchsims.methods import Method
 from torchsims.problems import Toy
+from torchsims.synthetic import GradientMethod, run_rows
+from torchsims.synthetic.directions import Stateless
+from torchsims.synthetic.methods import LABELS, METHODS, PASSES, offset
+from torchsims.synthetic.two_tasks import cagrad, fairgrad, mgda, nash_mtl, pcgrad
 
 KINDS = ("any", "conflicting", "nearly parallel")
 TASKS = ["a", "b"]
@@ -45,9 +45,9 @@ def _one_by_one(make: Callable[[], Aggregation], gradients: Tensor) -> Tensor:
     return torch.stack([make()(row) for row in gradients])
 
 
-def _directions(name: str) -> Directions:
+def _directions(name: str) -> GradientMethod:
     method = METHODS[name](0.015, offset(0))
-    assert isinstance(method, Directions)
+    assert isinstance(method, GradientMethod)
     return method
 
 
@@ -133,15 +133,15 @@ def test_nearly_opposite_gradients_keep_the_equation(direction: Callable[[Tensor
 def test_what_keeps_a_state_agrees_step_by_step(name: str) -> None:
     method, modules = _directions(name), [MAKE[name]() for _ in range(20)]
     gradients = _gradients("any", 3)
-    learned, memory = method.learned(gradients), method.memory(gradients)
+    parameters, state = method.initial_parameters(gradients), method.initial_state(gradients)
     for step in range(6):
         gradients = _gradients(KINDS[step % 3], 3, seed=step)
         losses = 10.0 ** _gradients("any", 0, seed=50 + step)[..., 0]
-        move = method.move(gradients, losses, learned, memory)
-        memory = move.memory
+        found = method.aggregate(gradients, losses, parameters, state)
+        state = found.state
         expected = torch.stack([module(g, at) for module, g, at in zip(modules, gradients, losses, strict=True)])
-        torch.testing.assert_close(move.directions, expected, rtol=1e-10, atol=1e-12)
-        for slope, p in zip(move.learned, learned, strict=True):
+        torch.testing.assert_close(found.direction, expected, rtol=1e-10, atol=1e-12)
+        for slope, p in zip(found.parameter_gradients, parameters, strict=True):
             own = [next(module.parameters()) for module in modules]
             torch.testing.assert_close(slope, torch.stack([q.grad for q in own if q.grad is not None]))
             p -= 1e-2 * slope.sign()
@@ -168,7 +168,7 @@ SCALE = torch.tensor([[1.0, 0.1], [0.1, 1.0], [1.0, 7.0]]).double()
 
 @pytest.mark.parametrize("name", MAKE)
 def test_the_runner_and_the_stepper_give_the_same_trajectory(name: str) -> None:
-    outcome = run_rows(Toy(), _directions(name), STARTS, scale=SCALE, steps=50, every=1)
+    outcome = run_rows(Toy(), _directions(name), STARTS, scale=SCALE, steps=50, record_every=1)
     for row in (0, 1):
         model = _Point(STARTS[row])
         stepper = Aggregated(model, MAKE[name](), outer=partial(Adam, lr=1e-3))
@@ -188,8 +188,8 @@ def test_compiling_changes_nothing_but_the_time(name: str) -> None:
     method = _directions(name)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what torch warns about while it compiles is its own
-        fast = run_rows(Toy(), method, STARTS, scale=SCALE, steps=100, every=1, compiled=True)
-    slow = run_rows(Toy(), method, STARTS, scale=SCALE, steps=100, every=1)
+        fast = run_rows(Toy(), method, STARTS, scale=SCALE, steps=100, record_every=1, compiled=True)
+    slow = run_rows(Toy(), method, STARTS, scale=SCALE, steps=100, record_every=1)
     torch.testing.assert_close(fast.path, slow.path, rtol=1e-8, atol=1e-8)
 
 
@@ -201,7 +201,7 @@ def test_a_run_does_not_see_the_others() -> None:
 
 
 def test_any_direction_of_gradients_is_a_method() -> None:
-    total = Memoryless(lambda gradients: gradients.sum(1))
+    total = Stateless(lambda gradients: gradients.sum(1))
     mean = run_rows(Toy(), METHODS["ew"](0.015, offset(0)), STARTS, steps=30)
     torch.testing.assert_close(run_rows(Toy(), total, STARTS, steps=30).points, mean.points, rtol=1e-6, atol=0)
 
