@@ -10,11 +10,11 @@ from torchsims.metrics import Regression
 from torchsims.models import number_loss
 from torchsims.workloads import InMemory, TaskSpec, Workload
 
-TASKS = ("sum", "mg/dL")
+TASKS = ("sum", "mg/dL", "file")
 
 
 class Waves(Workload):
-    """Two numbers per item, and their sum and difference, under names that no file may have."""
+    """Two numbers per item; the tasks have names that some files, folders and functions do not take."""
 
     architectures = ("helpers.plug_in:Line",)
     inputs = ("signal",)
@@ -25,7 +25,7 @@ class Waves(Workload):
 
     def split(self, name: str) -> InMemory:
         x = torch.randn(self.size, 2, generator=torch.Generator().manual_seed(len(name)))
-        return InMemory({"signal": x, "sum": x.sum(1), "mg/dL": x[:, 0] - x[:, 1]})
+        return InMemory({"signal": x, "sum": x.sum(1), "mg/dL": x[:, 0] - x[:, 1], "file": x[:, 0]})
 
     def model_arguments(self) -> dict[str, Any]:
         return {"inputs": 2}

@@ -15,8 +15,8 @@ Example:
     ['depth', 'normals', 'seg']
 """
 
-from torchsims.models.dense import (
-    HPS,
+from torchsims.models.dense.hps import HPS
+from torchsims.models.dense.losses import (
     dense_losses,
     depth_loss,
     edges_loss,
@@ -25,11 +25,18 @@ from torchsims.models.dense import (
     segmentation_loss,
 )
 from torchsims.models.lenet import LeNet
-from torchsims.models.registry import MODELS, SINGLE_TASK, Architecture
-from torchsims.models.sam2 import SAM2MTL, sam2_config
+from torchsims.models.registry import MODELS, SINGLE_TASK, Architecture, network_name
+from torchsims.models.sam2.configs import sam2_config
+from torchsims.models.sam2.model import SAM2MTL
 from torchsims.models.saving import load_trainable, save_trainable
 from torchsims.models.single_task import SingleTask
-from torchsims.models.tabular import ESMM, MLP, PLE, MMoE, SharedBottom, TabularNetwork, class_loss, number_loss
+from torchsims.models.tabular.base import TabularNetwork
+from torchsims.models.tabular.esmm import ESMM
+from torchsims.models.tabular.losses import class_loss, number_loss
+from torchsims.models.tabular.mlp import MLP
+from torchsims.models.tabular.mmoe import MMoE
+from torchsims.models.tabular.ple import PLE
+from torchsims.models.tabular.shared_bottom import SharedBottom
 
 __all__ = [
     "ESMM",
@@ -50,6 +57,7 @@ __all__ = [
     "depth_loss",
     "edges_loss",
     "load_trainable",
+    "network_name",
     "normals_loss",
     "number_loss",
     "saliency_loss",

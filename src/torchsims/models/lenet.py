@@ -7,8 +7,6 @@ from torch import Tensor, nn
 
 from torchsims.models.outputs import check_outputs
 
-__all__ = ["LeNet"]
-
 KERNEL = 5
 
 

@@ -6,8 +6,6 @@ from typing import TypeVar
 import torch
 from torch import nn
 
-__all__ = ["check_outputs", "make_per_task"]
-
 M = TypeVar("M", bound=nn.Module)
 
 

@@ -12,19 +12,19 @@ from torch import nn
 from torchsims.models.single_task import SingleTask
 from torchsims.registry import Registry, Spec, choose, convert_options, is_class_path, option_defaults, option_text
 
-__all__ = ["MODELS", "SINGLE_TASK", "Architecture"]
+__all__ = ["MODELS", "SINGLE_TASK", "Architecture", "network_name"]
 
 SINGLE_TASK = "stl"
 """Name of the model with one network per task."""
 
 _BUILTIN = {
-    "hps": "torchsims.models.dense:HPS",
-    "sam2": "torchsims.models.sam2:SAM2MTL",
-    "mlp": "torchsims.models.tabular:MLP",
-    "sharedbottom": "torchsims.models.tabular:SharedBottom",
-    "mmoe": "torchsims.models.tabular:MMoE",
-    "ple": "torchsims.models.tabular:PLE",
-    "esmm": "torchsims.models.tabular:ESMM",
+    "hps": "torchsims.models.dense.hps:HPS",
+    "sam2": "torchsims.models.sam2.model:SAM2MTL",
+    "mlp": "torchsims.models.tabular.mlp:MLP",
+    "sharedbottom": "torchsims.models.tabular.shared_bottom:SharedBottom",
+    "mmoe": "torchsims.models.tabular.mmoe:MMoE",
+    "ple": "torchsims.models.tabular.ple:PLE",
+    "esmm": "torchsims.models.tabular.esmm:ESMM",
     "lenet": "torchsims.models.lenet:LeNet",
 }
 _ALONE = {"esmm": "sharedbottom"}  # a product of two tasks needs both; one task alone has a tower
@@ -66,9 +66,8 @@ class Architecture:
             known: the built-in names that suit the data.
         """
         spec = Spec.parse(text or known[0])
-        name, options = spec.name, dict(spec.options)
-        if single := name == SINGLE_TASK:
-            name = Spec.parse(options.pop("of", known[0])).name
+        single, name = spec.name == SINGLE_TASK, network_name(str(spec)) or known[0]
+        options = {key: value for key, value in spec.options.items() if not (single and key == "of")}
         if not is_class_path(name):
             installed = [other for other in MODELS.names() if other not in _BUILTIN]
             choose("model", name, [*known, *installed] if single else [*known, *installed, SINGLE_TASK])
@@ -116,6 +115,17 @@ class Architecture:
         """Raise if a file that the network is read from is missing."""
         if check := getattr(_load(self.name), "check_sources", None):
             check(**self.options)
+
+
+def network_name(text: str) -> str:
+    """Return the name of the network class of a model, without importing it; empty for the default of the data.
+
+    Example:
+        >>> network_name("stl:of=package.module:Net:width=8"), network_name("hps:width=8"), network_name("stl")
+        ('package.module:Net', 'hps', '')
+    """
+    spec = Spec.parse(text)
+    return Spec.parse(spec.options.get("of", "")).name if spec.name == SINGLE_TASK else spec.name
 
 
 def _load(name: str) -> type[nn.Module]:

@@ -9,8 +9,6 @@ from torch import nn
 
 from torchsims._extras import needs
 
-__all__ = ["load_trainable", "save_trainable"]
-
 
 def save_trainable(model: nn.Module, path: str | PathLike[str], metadata: Mapping[str, str] | None = None) -> None:
     """Write the trainable parameters of a model, and nothing else, as safetensors. Needs the extra ``[vision]``.

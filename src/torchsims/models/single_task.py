@@ -8,8 +8,6 @@ from torch import Tensor, nn
 
 from torchsims.models.outputs import check_outputs, make_per_task
 
-__all__ = ["SingleTask"]
-
 
 @final
 class SingleTask(nn.Module):

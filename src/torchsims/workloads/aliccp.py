@@ -9,23 +9,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
+from torch.utils.data import Dataset
 
 from torchsims.data.clicks import ClickLog, Clicks, convert, generate_clicks, open_log
 from torchsims.metrics import AUC
 from torchsims.models import class_loss
 from torchsims.workloads.base import choose_tasks
-from torchsims.workloads.datasets import Batched
 from torchsims.workloads.tabular import TARGET, TabularWorkload
 from torchsims.workloads.task import TaskMetric, TaskSpec
-
-__all__ = ["AliCCPWorkload"]
 
 TASKS = ("ctr", "cvr", "ctcvr")
 EVERY = 20  # one in 20 training rows is for validation, if the log has no such split
 
 
 @final
-class _Impressions(Batched):
+class _Impressions(Dataset[dict[str, Tensor]]):
     """Impressions as tensors, read on demand."""
 
     def __init__(self, log: ClickLog, part: Clicks, rows: range | None = None, kept: int | None = None) -> None:
@@ -37,6 +35,9 @@ class _Impressions(Batched):
         if self._kept is not None:
             return len(self._part) - len(self._part) // self._kept
         return len(self._part) if self._rows is None else len(self._rows)
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        return {name: column[0] for name, column in self.batch([index]).items()}
 
     def batch(self, items: Sequence[int]) -> dict[str, Tensor]:
         rows = self._place(np.asarray(items, dtype=np.int64))
@@ -115,7 +116,7 @@ class AliCCPWorkload(TabularWorkload):
         workload._describe(choose_tasks(tasks, TASKS, TASKS[:2]), state["numbers"], state["codes"])
         return workload
 
-    def split(self, name: str) -> Batched:
+    def split(self, name: str) -> _Impressions:
         log, splits = self._log, self._log.splits
         if name in splits and (name == "test" or "val" in splits):
             return _Impressions(log, splits[name])

@@ -75,8 +75,6 @@ class Workload(ABC):
         """Channels or classes of the predictions, by task."""
         return {task: spec.outputs for task, spec in self.specs.items()}
 
-    # The data.
-
     @abstractmethod
     def split(self, name: str) -> Dataset[Any]:
         """Return the data of ``"train"``, ``"val"`` or ``"test"``."""
@@ -91,8 +89,6 @@ class Workload(ABC):
     def check_sources(self, model: str) -> None:
         """Raise if a file that the data or the model is read from is missing."""
         Architecture.parse(model, self.architectures).check_sources()
-
-    # The model.
 
     def model_arguments(self) -> dict[str, Any]:
         """Return the keyword arguments that every architecture of this data takes beside the outputs."""
@@ -116,8 +112,6 @@ class Workload(ABC):
     def single_task(self, text: str) -> str:
         """Return the text of the model with one network per task of the architecture that ``text`` names."""
         return str(Architecture.parse(text, self.architectures).as_single_task())
-
-    # Training and evaluation.
 
     def predict(self, model: nn.Module, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the outputs of the model for a batch, by task."""
@@ -197,12 +191,7 @@ class Workload(ABC):
 
 
 def choose_tasks(tasks: Sequence[str], known: Iterable[str], default: Sequence[str]) -> tuple[str, ...]:
-    """Return the tasks to train, or ``default`` if there are none; raise if one is unknown or named twice.
-
-    Example:
-        >>> choose_tasks(["depth"], ["seg", "depth"], ["seg"]), choose_tasks([], ["seg", "depth"], ["seg"])
-        (('depth',), ('seg',))
-    """
+    """Return the tasks to train, or ``default`` if there are none; raise if one is unknown or named twice."""
     known = list(known)
     for task in tasks:
         choose("task", task, known)

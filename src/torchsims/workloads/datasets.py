@@ -1,32 +1,25 @@
 """Data sets that return many items at once."""
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import final
+from typing import Protocol, final, runtime_checkable
 
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-__all__ = ["Batched", "InMemory"]
 
+@runtime_checkable
+class Batched(Protocol):
+    """A data set that also returns many items at once, faster than one by one."""
 
-class Batched(Dataset[dict[str, Tensor]]):
-    """A data set that returns many items at once, faster than one by one."""
-
-    @abstractmethod
     def __len__(self) -> int: ...
 
-    @abstractmethod
     def batch(self, items: Sequence[int]) -> dict[str, Tensor]:
         """Return some items, each field with a leading dimension."""
 
-    def __getitem__(self, index: int) -> dict[str, Tensor]:
-        return {name: column[0] for name, column in self.batch([index]).items()}
-
 
 @final
-class InMemory(Batched):
+class InMemory(Dataset[dict[str, Tensor]]):
     """A data set that is kept in memory.
 
     Args:
@@ -45,6 +38,10 @@ class InMemory(Batched):
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
 
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        return {name: column[index] for name, column in self.columns.items()}
+
     def batch(self, items: Sequence[int]) -> dict[str, Tensor]:
+        """Return some items, each field with a leading dimension."""
         rows = torch.tensor(items, dtype=torch.int64)
         return {name: column[rows] for name, column in self.columns.items()}

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from torchsims.metrics import Depth, Edges, Normals, Saliency, Segmentation
-from torchsims.models.dense import DENSE_LOSSES
+from torchsims.models.dense.losses import DENSE_LOSSES
 from torchsims.workloads.base import Workload, choose_tasks
 from torchsims.workloads.predictors import ImagePredictor
 from torchsims.workloads.task import Display, TaskMetric, TaskSpec, identity

@@ -12,24 +12,7 @@ from torchsims.data.digits import CHANNELS
 from torchsims.metrics import Accuracy
 from torchsims.models import class_loss
 from torchsims.workloads.base import Workload, choose_tasks
-from torchsims.workloads.datasets import Batched
 from torchsims.workloads.task import TaskSpec
-
-__all__ = ["MultiMNISTWorkload"]
-
-
-@final
-class _Pairs(Batched):
-    """Pairs of digits, kept as bytes."""
-
-    def __init__(self, pairs: MultiMNIST) -> None:
-        self._pairs = pairs
-
-    def __len__(self) -> int:
-        return len(self._pairs)
-
-    def batch(self, items: Sequence[int]) -> dict[str, Tensor]:
-        return self._pairs.batch(items)
 
 
 @final
@@ -65,7 +48,7 @@ class MultiMNISTWorkload(Workload):
         }
         self._sizes = {"train": images, "val": max(1, images // 10)}
         self._seed, self._root = pairs_seed, root
-        self._kept: dict[str, _Pairs] = {}
+        self._kept: dict[str, MultiMNIST] = {}
 
     def check_sources(self, model: str) -> None:
         super().check_sources(model)
@@ -76,9 +59,9 @@ class MultiMNISTWorkload(Workload):
     def items(self, name: str) -> int:
         return self._sizes[name] if name in self._sizes else super().items(name)  # without reading the files
 
-    def split(self, name: str) -> Batched:
+    def split(self, name: str) -> MultiMNIST:
         if name not in self._kept:
-            self._kept[name] = _Pairs(MultiMNIST(self._folder(), name, self._sizes.get(name), self._seed))
+            self._kept[name] = MultiMNIST(self._folder(), name, self._sizes.get(name), self._seed)
         return self._kept[name]
 
     def model_arguments(self) -> dict[str, Any]:

@@ -8,8 +8,6 @@ from torchsims.data.scenes import CHANNELS
 from torchsims.workloads.datasets import InMemory
 from torchsims.workloads.dense import DenseWorkload
 
-__all__ = ["SceneWorkload"]
-
 DEFAULT = ("seg", "depth", "normals")
 
 

@@ -21,8 +21,6 @@ from torchsims.workloads.table_predictor import TablePredictor
 from torchsims.workloads.tabular import TARGET, TabularWorkload
 from torchsims.workloads.task import Loss, TaskMetric, TaskSpec
 
-__all__ = ["TableWorkload"]
-
 UNITS = ("native", "standard")
 MISSING = ("masked", "zero")
 
@@ -69,7 +67,7 @@ class TableWorkload(TabularWorkload):
             raise ValueError(f"Targets should be distinct. Found {', '.join(tasks)}.")
         choose("system of units", units, UNITS)
         choose("treatment of missing labels", missing, MISSING)
-        self._rows = _fit(_file(Path(root)), tuple(tasks), tuple(types), ignore, split_seed)
+        self._rows = _fit(Path(root), _version(Path(root)), tuple(tasks), tuple(types), ignore, split_seed)
         self._describe(self._rows.features, self._rows.targets, units, missing)
 
     def _describe(self, features: Features, targets: Sequence[Target], units: str, missing: str) -> None:
@@ -145,8 +143,10 @@ class _Rows:
 
 
 @lru_cache(maxsize=2)  # every run of a comparison takes the same table
-def _fit(file: "_File", tasks: tuple[str, ...], types: tuple[str, ...], ignore: str, split_seed: int) -> _Rows:
-    table, left_out = read_table(file.path), [name.strip() for name in ignore.split("+") if name.strip()]
+def _fit(
+    path: Path, version: object, tasks: tuple[str, ...], types: tuple[str, ...], ignore: str, split_seed: int
+) -> _Rows:
+    table, left_out = read_table(path), [name.strip() for name in ignore.split("+") if name.strip()]
     for name in [*tasks, *left_out]:
         choose("column", name, table)
     kinds = _types(types, len(tasks))
@@ -166,20 +166,9 @@ def _fit(file: "_File", tasks: tuple[str, ...], types: tuple[str, ...], ignore: 
     return _Rows(fitted, targets, columns, places)
 
 
-@dataclass(frozen=True)
-class _File:
-    """A file as it was at some time."""
-
-    path: Path
-    changed: int = 0
-    size: int = 0
-
-
-def _file(path: Path) -> _File:
-    if not path.is_file():
-        return _File(path)  # the reader raises the error
-    stat = path.stat()
-    return _File(path, stat.st_mtime_ns, stat.st_size)
+def _version(path: Path) -> tuple[int, int]:
+    """Return what changes when a file is written again; a missing file is an error of its reader."""
+    return (path.stat().st_mtime_ns, path.stat().st_size) if path.is_file() else (0, 0)
 
 
 def _as_tensor(labels: NDArray[Any]) -> Tensor:

@@ -18,8 +18,6 @@ from torchsims.workloads.predictors import FilePrediction, Predictor
 if TYPE_CHECKING:
     from torchsims.workloads.base import Workload
 
-__all__ = ["TablePredictor"]
-
 Columns = Mapping[str, NDArray[Any]]
 Table = str | PathLike[str] | Columns
 

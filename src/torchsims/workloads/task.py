@@ -8,10 +8,7 @@ from torch import Tensor
 
 from torchsims.metrics import TaskMetric
 
-__all__ = ["Batch", "Display", "Loss", "TaskMetric", "TaskSpec"]
-
-Batch: TypeAlias = dict[str, Tensor]
-"""Fields of some items, by name, each with a leading dimension for the item."""
+__all__ = ["Display", "Loss", "TaskMetric", "TaskSpec", "identity"]
 
 Display: TypeAlias = Literal["classes", "distances", "directions", "outlines"]
 """How a picture shows a task, as in :func:`torchsims.reporting.colour_map`."""

@@ -6,8 +6,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
-__all__ = ["GROUP_CHANNELS", "Head", "Residual", "Trunk", "convolution", "resize"]
-
 GROUP_CHANNELS = 8  # channels per group of GroupNorm
 
 

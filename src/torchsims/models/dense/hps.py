@@ -8,8 +8,6 @@ from torch import Tensor, nn
 from torchsims.models.dense.blocks import GROUP_CHANNELS, Head, Trunk
 from torchsims.models.outputs import check_outputs
 
-__all__ = ["HPS"]
-
 
 @final
 class HPS(nn.Module):

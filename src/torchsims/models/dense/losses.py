@@ -8,16 +8,6 @@ from torch.nn.functional import cross_entropy, softplus
 
 from torchsims.losses import TaskLosses
 
-__all__ = [
-    "DENSE_LOSSES",
-    "dense_losses",
-    "depth_loss",
-    "edges_loss",
-    "normals_loss",
-    "saliency_loss",
-    "segmentation_loss",
-]
-
 SumAndCount = tuple[Tensor, Tensor]
 
 SHORTEST = 1e-12  # length of a predicted normal below which it has no direction
@@ -156,18 +146,12 @@ DENSE_LOSSES: dict[str, Callable[[Tensor, Tensor], SumAndCount]] = {
 def dense_losses(predictions: Mapping[str, Tensor], targets: Mapping[str, Tensor]) -> TaskLosses:
     r"""Return the loss of every predicted task, as a sum over labelled pixels and their number.
 
-    - ``seg``: cross-entropy, :func:`segmentation_loss`.
-    - ``depth``: absolute error, :func:`depth_loss`.
-    - ``normals``: one minus cosine, :func:`normals_loss`.
-    - ``edges``: class-balanced binary cross-entropy, :func:`edges_loss`.
-    - ``parts``: cross-entropy of the parts of people, :func:`segmentation_loss`.
-    - ``saliency``: binary cross-entropy balanced in each image, :func:`saliency_loss`.
-
+    The tasks are ``seg``, ``depth``, ``normals``, ``edges``, ``saliency`` and ``parts``, a segmentation of human parts.
     A batch without labels of a task, or without the task at all, counts zero pixels; its head stays in the graph.
 
     Args:
         predictions: what the model returned, by task.
-        targets: the labels, by task; other entries, such as the image, are not looked at.
+        targets: the labels, by task; other entries, such as the image, are ignored.
 
     Example:
         >>> from torchsims.data import Scenes

@@ -4,8 +4,6 @@ from typing import Any
 
 from torchsims._extras import needs
 
-__all__ = ["SIZES", "sam2_config"]
-
 # Arguments of Sam2HieraDetConfig; those that are left out have its defaults.
 TRUNKS: dict[str, dict[str, Any]] = {
     "toy": {

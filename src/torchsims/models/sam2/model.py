@@ -15,8 +15,6 @@ from torchsims.models.outputs import check_outputs, make_per_task
 from torchsims.models.sam2.configs import SIZES, sam2_config
 from torchsims.registry import choose
 
-__all__ = ["SAM2MTL"]
-
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, as Sam2 was trained
 STRIDE = 32  # stride of the deepest level; the windows of the trunk need a multiple of it
 EMBEDDING_STRIDE = 16  # stride of the level that the decoders attend to

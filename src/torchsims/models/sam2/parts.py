@@ -16,8 +16,6 @@ from torch.utils.checkpoint import checkpoint
 from transformers import Sam2Config, Sam2Model
 from transformers.utils import logging
 
-__all__ = ["TaskHead", "add_checkpointing", "add_lora", "make_source"]
-
 PROMPT_NOISE = 0.02  # without it all channels of a task would start equal; as large as the initial weights of Sam2
 HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 # Prefixes of the tensors that are used of a checkpoint; the others encode prompts or follow videos.

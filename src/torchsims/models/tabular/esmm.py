@@ -9,8 +9,6 @@ from torch.nn.functional import logsigmoid
 
 from torchsims.models.tabular.base import TabularNetwork, perceptron
 
-__all__ = ["ESMM"]
-
 
 @final
 class ESMM(TabularNetwork):
@@ -26,11 +24,9 @@ class ESMM(TabularNetwork):
 
     Args:
         outputs: the tasks, ``ctr`` and ``ctcvr``, with one output each.
-        numbers: how many numbers a row has.
-        codes: how many codes each categorical feature has.
+        numbers, codes, embedding: see :class:`TabularNetwork`.
         bottom: width of the first hidden layer of a tower.
         tower: width of the second hidden layer of a tower.
-        embedding: length of the embedding of a category.
         dropout: share of the hidden units that are dropped in training.
 
     Example:

@@ -4,8 +4,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, logsigmoid
 
-__all__ = ["class_loss", "number_loss"]
-
 SumAndCount = tuple[Tensor, Tensor]
 
 EXACT = 1e-15  # the square of what rounding of single precision leaves of a unit: no row is known better

@@ -7,8 +7,6 @@ from torch import Tensor, nn
 
 from torchsims.models.tabular.base import TabularNetwork, perceptron
 
-__all__ = ["MLP"]
-
 
 @final
 class MLP(TabularNetwork):
@@ -17,12 +15,9 @@ class MLP(TabularNetwork):
     The heads are the rows of one linear layer, which is faster than one small layer per task.
 
     Args:
-        outputs: outputs of the network, by task.
-        numbers: how many numbers a row has.
-        codes: how many codes each categorical feature has.
+        outputs, numbers, codes, embedding: see :class:`TabularNetwork`.
         hidden: width of a hidden layer.
         layers: number of hidden layers.
-        embedding: length of the embedding of a category.
         dropout: share of the hidden units that are dropped in training.
 
     Example:

@@ -8,8 +8,6 @@ from torch import Tensor, nn
 
 from torchsims.models.tabular.base import TabularNetwork, mix_experts, perceptron
 
-__all__ = ["MMoE"]
-
 
 @final
 class MMoE(TabularNetwork):
@@ -23,13 +21,10 @@ class MMoE(TabularNetwork):
     - :math:`W_k`: the gate of task :math:`k`, linear and without a bias.
 
     Args:
-        outputs: outputs of the network, by task.
-        numbers: how many numbers a row has.
-        codes: how many codes each categorical feature has.
+        outputs, numbers, codes, embedding: see :class:`TabularNetwork`.
         experts: number of experts.
         expert: width of an expert.
         tower: width of the hidden layer of a tower.
-        embedding: length of the embedding of a category.
         dropout: share of the hidden units of an expert that are dropped in training.
 
     Example:

@@ -8,8 +8,6 @@ from torch import Tensor, nn
 
 from torchsims.models.tabular.base import TabularNetwork, mix_experts, perceptron
 
-__all__ = ["PLE"]
-
 
 class _Extraction(nn.Module):
     """One level: every stream has experts; a task mixes its own and the shared ones, the shared stream mixes all.
@@ -47,14 +45,11 @@ class PLE(TabularNetwork):
     all experts. One tower per task stands on the last level. With ``levels=1`` it is CGC.
 
     Args:
-        outputs: outputs of the network, by task.
-        numbers: how many numbers a row has.
-        codes: how many codes each categorical feature has.
+        outputs, numbers, codes, embedding: see :class:`TabularNetwork`.
         levels: number of levels.
         experts: number of experts per stream and level.
         expert: width of an expert.
         tower: width of the hidden layer of a tower.
-        embedding: length of the embedding of a category.
         dropout: share of the hidden units of an expert that are dropped in training.
 
     Example:

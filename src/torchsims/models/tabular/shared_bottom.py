@@ -7,20 +7,15 @@ from torch import Tensor
 
 from torchsims.models.tabular.base import TabularNetwork, perceptron
 
-__all__ = ["SharedBottom"]
-
 
 @final
 class SharedBottom(TabularNetwork):
     """One perceptron that all tasks share, and one tower per task on top of it (Caruana, 1997).
 
     Args:
-        outputs: outputs of the network, by task.
-        numbers: how many numbers a row has.
-        codes: how many codes each categorical feature has.
+        outputs, numbers, codes, embedding: see :class:`TabularNetwork`.
         bottom: width of the shared hidden layer.
         tower: width of the hidden layer of a tower.
-        embedding: length of the embedding of a category.
         dropout: share of the shared hidden units that are dropped in training.
 
     Example:
