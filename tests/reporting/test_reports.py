@@ -3,6 +3,7 @@
 import html
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -57,8 +58,7 @@ NASTY = [
 ]
 
 
-def nasty_run(label: str, seed: int = 0, value: float = 0.5) -> Run:
-    tasks = dict.fromkeys(NASTY)
+def nasty_run(label: str, seed: int = 0, tasks: Sequence[str] = NASTY, value: float = 0.5) -> Run:
     metrics = {task: {"r2": value} for task in tasks}
     history = History(
         losses={task: [1.0, 0.5] for task in tasks},
@@ -66,10 +66,10 @@ def nasty_run(label: str, seed: int = 0, value: float = 0.5) -> Run:
         validation={task: {"r2": [0.25, value]} for task in tasks},
     )
     maps = np.zeros((1, 4, 4), dtype=int)
-    samples = {f"{what}/{task}": maps for what in ("truth", "prediction") for task in NASTY[:3]}
+    samples = {f"{what}/{task}": maps for what in ("truth", "prediction") for task in tasks[:4]}
     samples["image"] = np.zeros((1, 3, 4, 4))
     higher = {task: {"r2": True} for task in tasks}
-    return Run(label, RunConfig(seed=seed), metrics, higher, history, samples=samples, starved=NASTY[:2])
+    return Run(label, RunConfig(seed=seed), metrics, higher, history, samples=samples, starved=tasks[:2])
 
 
 def cells(table: str) -> list[list[str]]:
@@ -90,10 +90,13 @@ def cells(table: str) -> list[list[str]]:
     return rows
 
 
-def test_any_text_is_a_label_and_a_task(tmp_path: Path) -> None:
-    runs = [nasty_run(label, seed, 0.5 + i / 100) for i, label in enumerate(NASTY) for seed in (0, 1)]
-    runs.append(Run(NASTY[0], RunConfig(seed=2), {}, {}, History(), failure="<i>why</i>"))
-    report = comparison_report(NASTY[6], "torchsims compare", runs, baseline=NASTY[0])
+@pytest.mark.parametrize(("labels", "tasks"), [(NASTY, ["a", "$b$"]), (["EW", "$x$"], NASTY)], ids=["label", "task"])
+def test_any_text_is_a_label_or_a_task(labels: list[str], tasks: list[str], tmp_path: Path) -> None:
+    runs = [nasty_run(label, 0, tasks, 0.5 + i / 100) for i, label in enumerate(labels)]
+    runs.append(Run(labels[0], RunConfig(seed=2), {}, {}, History(), failure="<i>why</i>"))
+    report = comparison_report(NASTY[6], "torchsims compare", runs, baseline=labels[0])
+    legend = report.figures["training"].legends[0]
+    assert len(legend.get_texts()) == len(labels)
     write_report(replace(report, figures={**report.figures, "mg/dL": report.figures["delta"]}), tmp_path / "out", 1.0)
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     for markup in ("<script", "<b>bold", "<i>why"):
@@ -106,14 +109,15 @@ def test_any_text_is_a_label_and_a_task(tmp_path: Path) -> None:
         found = cells(table)
         assert len(found) == 2 + len(rows)
         assert len(set(map(len, found))) == 1
-    assert "a|b" in [row[0] for row in cells(tables[0])]
-    assert r"a\|b" in [row[0] for row in cells(tables[0])]
+    names = {row[0] for row in cells(tables[0])} | {name.removesuffix(" r2 ↑") for name in cells(tables[0])[0]}
+    assert {"a|b", r"a\|b", "two lines and more"} <= names
     results = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert [row["method"] for row in results["rows"]] == NASTY
+    assert [row["method"] for row in results["rows"]] == labels
+    assert all(f"{task} r2" in results["rows"][0] for task in tasks)
 
 
 def test_a_task_called_mean_is_not_the_mean() -> None:
-    run = nasty_run("EW")
+    run = nasty_run("EW", tasks=["a", "mean"])
     metrics = {**run.metrics, "mean": {"r2": 0.25}}
     row = comparison_report("", "", [replace(run, metrics=metrics)], baseline="").rows[0]
     assert row["mean r2"] == 0.25
@@ -147,7 +151,7 @@ def test_starved_tasks_and_failures_are_fields(tmp_path: Path) -> None:
     assert results["failures"] == [{"label": "SIMS", "seed": 1, "sentence": "Starved: the loss is <NaN>."}]
     assert results["rows"][1]["seg miou"] is None  # a run that failed is not left out
     page = (tmp_path / "out" / "report.html").read_text()
-    assert "<li>EW: depth, Failed: seg (seed 0).</li>" in page
+    assert "<li>EW, seed 0, gave almost no weight to depth, Failed: seg.</li>" in page
     assert "<li>SIMS, seed 1: Starved: the loss is &lt;NaN&gt;.</li>" in page
 
 
@@ -184,7 +188,7 @@ class LargerConfig(RunConfig):
 
 
 def test_a_new_setting_appears_on_the_page_by_itself(tmp_path: Path) -> None:
-    run = replace(finished_run("SIMS", 0, pictures=False), config=LargerConfig())
+    run = Run("SIMS", LargerConfig(), {"a": {"r2": 0.5}}, {"a": {"r2": True}}, History())
     write_report(run_report(run, "torchsims train", draw=False), tmp_path / "run", 1.0)
     compared = comparison_report("", "", [run, replace(run, config=LargerConfig(seed=1))], baseline="SIMS")
     write_report(compared, tmp_path / "compared", 1.0)

@@ -38,7 +38,7 @@ def comparison(config: RunConfig, seeds: int) -> Comparison:
         relative = delta_b_by_label(runs, label_of(baseline))
         behind = worst_shortfalls([run for run in runs if run.label != label_of(baseline)])
         return {
-            "delta_map": _maps(relative, labels, r"$\Delta_b$"),
+            "delta_map": _maps(relative, labels, "Delta_b"),
             "worst_task": _maps(behind, labels, "worst task behind its best cell", low_is_good=True),
         }
 

@@ -18,14 +18,7 @@ from torchsims.reporting._progress import (
     show_progress,
 )
 from torchsims.reporting._report import Failure, Report, Starved, check_output_dir, write_report
-from torchsims.reporting._runs import (
-    last_epoch_runs,
-    run_columns,
-    runs_table,
-    summary_table,
-    task_means,
-    trained_tasks,
-)
+from torchsims.reporting._runs import run_columns, runs_table, summary_table
 from torchsims.reporting._tables import Column, Row, file_name, markdown
 
 if TYPE_CHECKING:  # what `__getattr__` does, for readers and type checkers
@@ -53,7 +46,6 @@ __all__ = [
     "delta_bars",
     "file_name",
     "heat_maps",
-    "last_epoch_runs",
     "live_table",
     "markdown",
     "metric_against",
@@ -68,8 +60,6 @@ __all__ = [
     "runs_table",
     "show_progress",
     "summary_table",
-    "task_means",
-    "trained_tasks",
     "training_curves",
     "validation_curves",
     "weight_curves",

@@ -91,7 +91,7 @@ def _figure(runs: Sequence[Run], panels: Panels, *, log: bool) -> Figure:
             _set_log_scale(axis)
     axes[-1].set_xlabel("epoch")
     axes[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
-    handles = [Line2D([], [], color=styles[label].colour, linestyle=styles[label].dashes) for label in labels]
+    handles = [Line2D([], [], color=colour, linestyle=dashes) for colour, dashes in styles.values()]
     if any(line.get_marker() == CROSS for axis in axes for line in axis.lines):
         handles.append(Line2D([], [], color="0.4", marker=CROSS, markersize=8, linestyle="none"))
         labels.append("a run diverged")
@@ -112,6 +112,7 @@ def _draw_label(
     axis: Axes, group: Sequence[tuple[bool, Sequence[float]]], style: LineStyle, *, log: bool, band: bool
 ) -> None:
     """Draw the runs of one label: whether a run diverged, and its curve."""
+    colour, dashes = style
     epochs = max(len(curve) for _, curve in group)
     values = np.full((len(group), epochs), np.nan)  # seed x epoch
     for row, (_, curve) in zip(values, group, strict=True):
@@ -122,11 +123,11 @@ def _draw_label(
         return
     x, y = 1 + np.flatnonzero(known), values[:, known]
     marker = "o" if len(x) == 1 else None
-    axis.plot(x, np.nanmean(y, axis=0), color=style.colour, linestyle=style.dashes, linewidth=1.6, marker=marker)
+    axis.plot(x, np.nanmean(y, axis=0), color=colour, linestyle=dashes, linewidth=1.6, marker=marker)
     if band and len(group) > 1:
         low, high = np.nanmin(y, axis=0), np.nanmax(y, axis=0)
-        axis.fill_between(x, low, high, color=style.colour, alpha=0.12, linewidth=0)
+        axis.fill_between(x, low, high, color=colour, alpha=0.12, linewidth=0)
     for row, (diverged, _) in zip(values, group, strict=True):  # a cross at the last number of a run that has no more
         end = max(np.flatnonzero(np.isfinite(row)), default=epochs - 1)
         if end < epochs - 1 + diverged and np.isfinite(row[end]):
-            axis.plot(end + 1, row[end], CROSS, color=style.colour, markeredgecolor="white", markersize=9, zorder=4)
+            axis.plot(end + 1, row[end], CROSS, color=colour, markeredgecolor="white", markersize=9, zorder=4)

@@ -75,16 +75,7 @@ def runs_table(runs: Sequence[Run]) -> list[Row]:
 
 
 def last_epoch_runs(runs: Sequence[Run]) -> list[Run]:
-    """Return the runs with the metrics after their last epochs; nothing if no run selected another epoch.
-
-    Example:
-        >>> from torchsims.training.config import RunConfig
-        >>> from torchsims.training.run import History
-        >>> last = {"seg": {"miou": 0.5}}
-        >>> run = Run("EW", RunConfig(), {"seg": {"miou": 0.75}}, {}, History(), selected=2, last_metrics=last)
-        >>> runs_table([run]), runs_table(last_epoch_runs([run]))
-        ([{'method': 'EW', 'seed': 0, 'epoch': 2, 'seg miou': 0.75}], [{'method': 'EW', 'seed': 0, 'seg miou': 0.5}])
-    """
+    """Return the runs with the metrics after their last epochs; nothing if no run selected another epoch."""
     if all(run.last_metrics is None for run in runs):
         return []
     return [
@@ -93,15 +84,7 @@ def last_epoch_runs(runs: Sequence[Run]) -> list[Run]:
 
 
 def task_means(run: Run) -> dict[str, float]:
-    """Return the mean over the trained tasks of every metric without a unit that at least two of them have.
-
-    Example:
-        >>> from torchsims.training.config import RunConfig
-        >>> from torchsims.training.run import History
-        >>> metrics = {"ctr": {"auc": 0.75}, "cvr": {"auc": 0.5}, "ctcvr": {"auc": 0.9}}
-        >>> task_means(Run("EW", RunConfig(), metrics, {}, History(losses={"ctr": [0.2], "cvr": [0.1]})))
-        {'mean auc': 0.625}
-    """
+    """Return the mean over the trained tasks of every metric without a unit that at least two of them have."""
     tasks = trained_tasks(run)
     found = {name: [run.metrics[task][name] for task in tasks if name in run.metrics[task]] for name in UNITLESS}
     prefix = "mean over tasks" if "mean" in run.metrics else "mean"  # a task may be called so
@@ -109,15 +92,7 @@ def task_means(run: Run) -> dict[str, float]:
 
 
 def trained_tasks(run: Run) -> list[str]:
-    """Return the tasks with metrics that were trained; all tasks of a run without curves, such as one that failed.
-
-    Example:
-        >>> from torchsims.training.config import RunConfig
-        >>> from torchsims.training.run import History
-        >>> metrics = {"ctr": {"auc": 0.75}, "ctcvr": {"auc": 0.9}}
-        >>> trained_tasks(Run("EW", RunConfig(), metrics, {}, History(losses={"ctr": [0.2]})))
-        ['ctr']
-    """
+    """Return the tasks with metrics that were trained; all tasks of a run without curves, such as one that failed."""
     return [task for task in run.metrics if task in run.history.losses] or list(run.metrics)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from textwrap import fill
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from matplotlib.colors import to_rgb
@@ -25,6 +25,7 @@ __all__ = [
 ]
 
 Dashes: TypeAlias = Literal["-"] | tuple[float, Sequence[float]]
+LineStyle: TypeAlias = tuple[str, Dashes]
 
 MANY = 8  # labels; more are drawn without bands and named in small letters
 WIDTH = 5.4  # inches of a figure; with ten-point letters this can still be read on a phone
@@ -41,20 +42,10 @@ CLASS_COLOURS = np.concatenate([_EIGHT, 0.5 + _EIGHT / 2, _EIGHT / 2])
 """Red, green and blue of the classes of a pixel, `24 x 3`: eight colours, then lighter and darker ones."""
 
 
-class LineStyle(NamedTuple):
-    """How the curve of a label is drawn: twelve labels need more than seven colours."""
-
-    colour: str
-    dashes: Dashes
-
-
 def line_styles(labels: Sequence[str]) -> dict[str, LineStyle]:
-    """Return a style per label, the same in every figure of the same labels."""
+    """Return colour and dashes per label: more than seven labels need more than colours."""
     rounds = [divmod(i, len(COLOURS)) for i in range(len(labels))]
-    return {
-        label: LineStyle(COLOURS[i], DASHES[turn % len(DASHES)])
-        for label, (turn, i) in zip(labels, rounds, strict=True)
-    }
+    return {label: (COLOURS[i], DASHES[turn % len(DASHES)]) for label, (turn, i) in zip(labels, rounds, strict=True)}
 
 
 def figure_text(text: str, width: int = LONGEST_TEXT) -> str:
@@ -76,9 +67,7 @@ def figure_text(text: str, width: int = LONGEST_TEXT) -> str:
 def add_legend(figure: Figure, handles: Sequence[Line2D], labels: Sequence[str]) -> None:
     """Put a legend under the figure, with as many columns as its longest label leaves room for."""
     size = "small" if len(handles) > MANY else "medium"
-    texts = [
-        f" {text}" if text.startswith("_") else text for text in map(figure_text, labels)
-    ]  # "_x" would be left out
+    texts = list(map(figure_text, labels))
     columns = legend_columns(texts)
     figure.legend(list(handles), texts, loc="outside lower center", ncols=columns, frameon=False, fontsize=size)
 

@@ -117,7 +117,7 @@ def option_comparison(
     labels = [label_of(with_variant(config, method)) for method in methods]
 
     def figures(runs: Sequence[Run]) -> Mapping[str, "Figure"]:
-        curves = {r"$\Delta_b$": _curve(delta_b_by_label(runs, label_of(baseline)), labels)}
+        curves = {"Delta_b": _curve(delta_b_by_label(runs, label_of(baseline)), labels)}
         for task, metrics in runs[0].metrics.items():
             name = next(iter(metrics))
             by_label = {label: [r.metrics[task][name] for r in runs if r.label == label] for label in labels}
