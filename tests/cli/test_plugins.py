@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -28,7 +29,8 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> str:
     made = folder / "bin" / "python"
     purelib = sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)})
     (Path(purelib) / "outside.pth").write_text("\n".join(path for path in sys.path if path))
-    install = ["install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index", str(PLUGIN)]
+    copy = shutil.copytree(PLUGIN, folder.parent / "plugin")  # building leaves files beside the source
+    install = ["install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index", str(copy)]
     subprocess.run([sys.executable, "-m", "pip", "--python", str(made), *install], check=True, timeout=200)
     return str(made)
 
