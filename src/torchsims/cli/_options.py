@@ -117,4 +117,5 @@ def given_values(given: Mapping[str, Any], source: type) -> dict[str, Any]:
 
 def class_names(given: Mapping[str, Any]) -> set[str]:
     """Return the classes that a command line names: they may be imported for a run of a checkpoint."""
-    return {Spec.parse(given[part]).name for part in ("data", "method", "model") if given.get(part)}
+    specs = [Spec.parse(given[part]) for part in ("data", "method", "model") if given.get(part)]
+    return {name for spec in specs for name in (spec.name, Spec.parse(spec.options.get("of", "")).name)}

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from torchsims.methods import METHODS, Method
-from torchsims.models import MODELS
+from torchsims.models import MODELS, network_name
 from torchsims.registry import Registry, Spec, choose
 from torchsims.training.batches import count_batches, shards
 from torchsims.training.config import RunConfig, default_of, is_workload_setting
@@ -109,7 +109,7 @@ def check_registered(config: RunConfig, named: Collection[str]) -> None:
     registries: dict[str, Registry] = {"data": WORKLOADS, "method": METHODS, "model": MODELS}
     for part, registry in registries.items():
         text = getattr(config, part)
-        name = Spec.parse(text).name if text else ""
+        name = network_name(text) if part == "model" else Spec.parse(text).name
         if name and not registry.is_registered(name) and name not in named:
             raise ValueError(
                 f"The run names `{name}`, which no installed package registers. To import it, name it again: "
