@@ -48,7 +48,7 @@ def test_every_accepted_form_reads_alike(output: Any) -> None:
     assert reading.named or reading.names == ("0", "1")
     assert torch.equal(reading.total, torch.tensor([1.0, 2.0]))
     assert torch.equal(reading.count, torch.ones(2))
-    assert reading.plain == (not isinstance(output, TaskLosses))
+    assert reading.scalars == (not isinstance(output, TaskLosses))
     assert reading.constant == reading.names
     assert reading.aux is None
 

@@ -24,7 +24,7 @@ class Draws(nn.Module):
         self._state = torch.Generator().manual_seed(seed).get_state()
 
     @contextmanager
-    def on(self, device: torch.device, advance: bool) -> Iterator[None]:
+    def fork(self, device: torch.device, advance: bool) -> Iterator[None]:
         """Let the body draw from this generator, on the host and on ``device``.
 
         Args:

@@ -1,14 +1,14 @@
-"""Detects tasks that a merit-function method neglects."""
+"""Detects tasks to which a merit-function method gives almost no weight."""
 
 from collections.abc import Mapping
 from math import exp, isfinite, log
 from typing import Any, final
 
-__all__ = ["StarvationWarning", "Starved"]
+__all__ = ["StarvationMonitor", "StarvationWarning"]
 
-SHARE = 0.1  # of an equal weight: below it a task hardly moves the model
-AHEAD = 0.1  # in log loss: the challenger does better by a tenth, so that there is something to learn
-MEMORY = 0.99  # of the running means: about 100 steps
+SHARE = 0.1  # share of an equal weight below which a task hardly moves the model
+AHEAD = 0.1  # lead of the challenger in log loss: 10 % better, so that there is something to learn
+MEMORY = 0.99  # decay of the running means: about 100 steps
 
 
 class StarvationWarning(UserWarning):
@@ -22,8 +22,8 @@ class StarvationWarning(UserWarning):
 
 
 @final
-class Starved:
-    r"""Watches the steps of SIMS or FOOPS for tasks that are starved.
+class StarvationMonitor:
+    r"""Monitors the steps of SIMS or FOOPS for starved tasks.
 
     A merit function looks at the task with the least room to improve. Where the challenger is far ahead on a task, its
     weight goes to zero for the model as well, which never catches up. With :math:`\bar w_i` and :math:`\bar D_i` the
@@ -41,9 +41,9 @@ class Starved:
         tasks: those found so far, in the order they were found.
 
     Example:
-        >>> starved = Starved()
+        >>> starved = StarvationMonitor()
         >>> for _ in range(300):
-        ...     new = starved.see({"a": 0.999, "b": 0.001}, {"a": 1.0, "b": 9.0}, {"a": 0.9, "b": 1.0})
+        ...     new = starved.update({"a": 0.999, "b": 0.001}, {"a": 1.0, "b": 9.0}, {"a": 0.9, "b": 1.0})
         >>> starved.tasks
         ['b']
         >>> print(starved.advice("b"))
@@ -57,15 +57,15 @@ class Starved:
         self._weights: dict[str, float] = {}
         self._ahead: dict[str, float] = {}
 
-    def see(
+    def update(
         self, weights: Mapping[str, float], losses: Mapping[str, float], challenger: Mapping[str, float]
     ) -> list[str]:
-        """Look at one step, and return the tasks that are found starved for the first time.
+        """Update the running means with one step, and return the tasks that are newly found starved.
 
         Args:
-            weights: of every task, summing to one.
-            losses: of every task at the model; NaN where no element had a label, and then the step says nothing of it.
-            challenger: of every task at the challenger.
+            weights: the weight of every task, summing to one.
+            losses: the loss of every task at the model; NaN where no element had a label, which changes nothing.
+            challenger: the loss of every task at the challenger.
         """
         new = []
         for task, loss in losses.items():
@@ -83,19 +83,19 @@ class Starved:
         return new
 
     def advice(self, task: str) -> str:
-        """Return one sentence on a starved task, and one on the cure."""
+        """Return a sentence about a starved task, and one with the remedy."""
         weight, equal = self._weights[task], 1 / len(self._weights)
         return (
             f"Task `{task}` is starved: its weight is {weight:.2g} where {equal:.2g} is equal, and the challenger is "
             f"{exp(self._ahead[task]):.2g} times better. Give the method `augment`, such as 0.1, or a larger `tau`."
         )
 
-    def state(self) -> dict[str, Any]:
-        """Return all of it, for a checkpoint."""
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state, for a checkpoint."""
         return {"tasks": self.tasks, "steps": self._steps, "weights": self._weights, "ahead": self._ahead}
 
-    def load(self, state: Mapping[str, Any]) -> None:
-        """Resume from what :meth:`state` returned."""
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Load what :meth:`state_dict` returned."""
         self.tasks = list(state["tasks"])
         self._steps, self._weights, self._ahead = (dict(state[name]) for name in ("steps", "weights", "ahead"))
 

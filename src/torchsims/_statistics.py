@@ -21,14 +21,14 @@ class WithStatistics(nn.Module):
         self.register_load_state_dict_pre_hook(_make_room)  # type: ignore[no-untyped-call]
 
     def end_epoch(self) -> None:
-        """Close an epoch, in training and in evaluation mode; for methods that look at epochs."""
+        """Close an epoch, in training and in evaluation mode; for methods that use epoch means."""
 
-    def _remember(self, *names: str) -> None:
+    def _register_statistics(self, *names: str) -> None:
         """Register statistics that are empty until the first step gives them a shape."""
         for name in names:
             self.register_buffer(name, torch.empty(0))
 
-    def _recall(self, name: str, losses: Tensor, start: float = torch.nan) -> Tensor:
+    def _get_statistic(self, name: str, losses: Tensor, start: float = torch.nan) -> Tensor:
         """Return a statistic in the dtype and on the device of ``losses``; before the first step ``start``."""
         statistic = self.get_buffer(name)
         if statistic.numel() == 0:
@@ -40,9 +40,9 @@ class WithStatistics(nn.Module):
             )
         return statistic.to(losses)
 
-    def _started(self, name: str, losses: Tensor, labelled: Tensor) -> Tensor:
+    def _start_at_first_loss(self, name: str, losses: Tensor, labelled: Tensor) -> Tensor:
         """Return a statistic that starts, for every task, at the first loss it has."""
-        statistic = self._recall(name, losses)
+        statistic = self._get_statistic(name, losses)
         return losses.detach().where(labelled & statistic.isnan(), statistic)
 
 
@@ -73,13 +73,13 @@ class EpochMean(WithStatistics):
 
     def __init__(self) -> None:
         super().__init__()
-        self._remember("total", "count")
+        self._register_statistics("total", "count")
         self.closed = 0  # a number and not a buffer: reading it in a step waits for no device
 
     def add(self, losses: Tensor, labelled: Tensor) -> None:
         """Add the losses of a step."""
-        self.total = self._recall("total", losses, 0.0) + losses.detach().where(labelled, 0)
-        self.count = self._recall("count", losses, 0.0) + labelled
+        self.total = self._get_statistic("total", losses, 0.0) + losses.detach().where(labelled, 0)
+        self.count = self._get_statistic("count", losses, 0.0) + labelled
 
     def close(self) -> Tensor:
         """Return the means of the epoch, NaN for tasks without a label in it, and start the next one."""

@@ -1,4 +1,4 @@
-"""What a closure may return, and how it becomes one tensor of totals and one of counts."""
+"""What a closure may return, and how it is converted to one tensor of totals and one of counts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -70,14 +70,14 @@ class TaskLosses:
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """One call of a closure, in canonical form.
+    """What one call of a closure returned, in canonical form.
 
     Attributes:
         names: the tasks, sorted; ``"0"``, ``"1"``, ... in order if the closure returned a sequence.
         named: whether the closure named its tasks.
         total: the totals, `m`, in single precision at least.
         count: the counts, `m`.
-        plain: whether every loss is a plain scalar, which counts one.
+        scalars: whether every loss is a scalar without a count, which then is one.
         constant: the tasks whose total depends on no parameter.
         parts: every task's total with a graph of its own; the one tensor, for each, if the closure returned one.
         aux: what the closure returned beside the losses.
@@ -87,7 +87,7 @@ class Reading:
     named: bool
     total: Tensor
     count: Tensor
-    plain: bool
+    scalars: bool
     constant: tuple[str, ...]
     parts: tuple[Tensor, ...]
     aux: Any = None
@@ -95,7 +95,7 @@ class Reading:
     def loss(self, task: int) -> Tensor:
         """Return one task's total with a graph of its own.
 
-        Not the entry of the stacked totals: zero times an infinite slope of another task is not a number.
+        Not the entry of the stacked totals: zero times an infinite slope of another task is NaN.
         """
         part = self.parts[task]
         return (part[task] if part.ndim else part).to(self.total.dtype)
@@ -123,20 +123,20 @@ def read(output: Any) -> Reading:
                 f"Return two scalars or a mapping. Found shapes {[tuple(part.shape) for part in output]}."
             )
         output, aux = output
-    plain = not isinstance(output, TaskLosses)
-    totals: Any = output if plain else output.total
+    scalars = not isinstance(output, TaskLosses)
+    totals: Any = output if scalars else output.total
     names = _names(totals)
     parts = _scalars(names, totals)
     total = totals if isinstance(totals, Tensor) else torch.stack(parts)
     # A promoted dtype: sums of half-precision losses over many ranks and micro-batches would lose digits.
     total = total.to(torch.promote_types(total.dtype, torch.float32))
-    count = torch.ones_like(total, requires_grad=False) if plain else _counts(names, output.count, total)
+    count = torch.ones_like(total, requires_grad=False) if scalars else _counts(names, output.count, total)
     return Reading(
         names=names,
         named=isinstance(totals, Mapping),
         total=total,
         count=count,
-        plain=plain,
+        scalars=scalars,
         constant=tuple(name for name, part in zip(names, parts, strict=True) if not part.requires_grad),
         parts=tuple(parts),
         aux=aux,

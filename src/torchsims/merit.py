@@ -6,10 +6,10 @@ Symbols, used alike in formulas and code:
 - :math:`L'` (``challenger``, `... x m`): the losses at :math:`\theta'`, the challenger;
 - :math:`d_i = \psi(L'_i) - \psi(L_i)`, with :math:`\psi` = ``transform``;
 - :math:`\tau` (``tau``): the temperature of the smooth maximum;
-- :math:`\rho` (``augment``): the weight of the plain sum, 0 in the paper;
+- :math:`\rho` (``augment``): the weight of the sum, 0 in the paper;
 - :math:`p` (``preference``, `m`): how much each task matters, 1 in the paper;
 - ``labelled`` (`... x m`, bool): the tasks that count; :math:`m` is then their number. Unlabelled entries of the losses
-  are never looked at, whatever they hold, as long as they are positive and finite.
+  have no effect as long as they are positive and finite.
 
 Any leading dimensions are allowed and independent; :math:`\tau`, :math:`\rho` and :math:`\lambda` may be tensors over
 them, so that many runs with many settings advance as one tensor.
@@ -124,7 +124,7 @@ def weights(
     _check(tau, augment)
     w = torch.softmax(_logits(transform.difference(challenger, losses), tau, preference, labelled), -1)
     if not _is_zero(augment):
-        rho = _over_last(augment)
+        rho = _expand_last(augment)
         m = w.shape[-1] if labelled is None else labelled.sum(-1, keepdim=True, dtype=w.dtype)
         w = (w + rho) / (1 + rho * m)
     return w if labelled is None else w.where(labelled, 0)
@@ -140,7 +140,7 @@ def coefficients(
     preference: Tensor | None = None,
     labelled: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    r"""Return what multiplies the gradient of every loss in a step of :math:`\theta` and in one of :math:`\theta'`.
+    r"""Return the coefficients of the gradients of the losses in a step of :math:`\theta` and of :math:`\theta'`.
 
     .. math::
         -\frac{\partial h}{\partial L_i} = w_i \psi'(L_i), \qquad
@@ -188,7 +188,7 @@ def u(
         tensor(0.6931)
     """
     gain = transform.difference(losses.unsqueeze(-2), challengers)  # (..., n, m)
-    return (gain.amin(-1) - 0.5 * _over_last(prox) * squared_distances).amax(-1)
+    return (gain.amin(-1) - 0.5 * _expand_last(prox) * squared_distances).amax(-1)
 
 
 def v(
@@ -218,11 +218,11 @@ def v(
     return -h(
         losses.unsqueeze(-2),
         challengers,
-        tau=_over_last(tau),
+        tau=_expand_last(tau),
         transform=transform,
-        augment=_over_last(augment),
+        augment=_expand_last(augment),
         preference=preference,
-        prox=_over_last(prox),
+        prox=_expand_last(prox),
         squared_distance=squared_distances,
     ).amin(-1)
 
@@ -260,13 +260,13 @@ def chebyshev(losses: Tensor, task_weights: Tensor, ideal: Tensor | float = 0.0)
 
 
 def _logits(d: Tensor, tau: float | Tensor, preference: Tensor | None, labelled: Tensor | None) -> Tensor:
-    logits = d / _over_last(tau)
+    logits = d / _expand_last(tau)
     if preference is not None:
         logits = logits + preference.log()
     return logits if labelled is None else logits.where(labelled, -torch.inf)
 
 
-def _over_last(setting: float | Tensor) -> float | Tensor:
+def _expand_last(setting: float | Tensor) -> float | Tensor:
     """Return a setting of the leading dimensions as one that also holds along a last one (tasks, challengers)."""
     return setting.unsqueeze(-1) if isinstance(setting, Tensor) else setting
 

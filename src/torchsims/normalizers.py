@@ -1,8 +1,8 @@
-r"""Estimates of the size of every loss, to divide by before the losses meet.
+r"""Running estimates of the size of every loss, by which the losses are divided before they are combined.
 
 ``losses / normalizer(losses)`` makes losses of different units comparable in any loop; every stepper takes a normalizer
-as ``normalize=``. They are running estimates, detached, so the divided losses have the gradients of the losses in new
-units. Methods that use the logarithm of the losses, such as SIMS, do not need them.
+as ``normalize=``. They are detached, so the divided losses have the gradients of the losses in new units. Methods that
+use the logarithm of the losses, such as SIMS, do not need them.
 
 Epoch means are taken over the steps in which a task had a label; a task without a label in an epoch keeps its estimate.
 """
@@ -21,7 +21,7 @@ __all__ = ["EMA", "EpochWise", "Fixed", "Normalizer"]
 class Normalizer(WithStatistics, ABC):
     """A running estimate of the size of every loss.
 
-    To write one, define :meth:`estimate` and register its statistics with :meth:`_remember`.
+    To write one, define :meth:`estimate` and register its statistics with :meth:`_register_statistics`.
     """
 
     def forward(self, losses: Tensor, labelled: Tensor | None = None) -> Tensor:
@@ -47,7 +47,7 @@ class Normalizer(WithStatistics, ABC):
         """Return the size of every loss, `... x m`; NaN where it is not known."""
 
 
-class _OfEpochs(Normalizer):
+class _EpochEstimate(Normalizer):
     """An estimate that changes between epochs only."""
 
     mean: Tensor
@@ -55,17 +55,17 @@ class _OfEpochs(Normalizer):
     def __init__(self) -> None:
         super().__init__()
         self.epoch_mean = EpochMean()
-        self._remember("mean")
+        self._register_statistics("mean")
 
     def estimate(self, losses: Tensor, labelled: Tensor) -> Tensor:
         if self.training:
             self.epoch_mean.add(losses, labelled)
-        return self._recall("mean", losses)
+        return self._get_statistic("mean", losses)
 
 
 @final
-class Fixed(_OfEpochs):
-    r"""The mean loss of one epoch, for ever after.
+class Fixed(_EpochEstimate):
+    r"""The mean loss of one epoch, from its end on.
 
     Until that epoch ends the divisors are 1. A task without a label in it is fixed at the end of the first later epoch
     that has one.
@@ -91,12 +91,12 @@ class Fixed(_OfEpochs):
     def end_epoch(self) -> None:
         epoch_mean = self.epoch_mean.close()
         if self.epoch_mean.closed >= self.epoch:
-            mean = self._recall("mean", epoch_mean)
+            mean = self._get_statistic("mean", epoch_mean)
             self.mean = epoch_mean.where(mean.isnan(), mean)
 
 
 @final
-class EpochWise(_OfEpochs):
+class EpochWise(_EpochEstimate):
     r"""The mean loss of the last epoch; 1 in the first.
 
     Example:
@@ -113,7 +113,7 @@ class EpochWise(_OfEpochs):
 
     def end_epoch(self) -> None:
         mean = self.epoch_mean.close()
-        self.mean = mean.where(~mean.isnan(), self._recall("mean", mean))
+        self.mean = mean.where(~mean.isnan(), self._get_statistic("mean", mean))
 
 
 @final
@@ -141,10 +141,10 @@ class EMA(Normalizer):
         if not 0 <= decay < 1:
             raise ValueError(f"Parameter `decay` should be in [0, 1). Found `decay = {decay}`.")
         self.decay = decay
-        self._remember("average")
+        self._register_statistics("average")
 
     def estimate(self, losses: Tensor, labelled: Tensor) -> Tensor:
-        average = self._started("average", losses, labelled)
+        average = self._start_at_first_loss("average", losses, labelled)
         average = (average + (1 - self.decay) * (losses - average)).where(labelled, average)
         if self.training:
             self.average = average

@@ -1,7 +1,7 @@
 r"""The transformation :math:`\psi` that is applied to every loss before two points are compared.
 
-A merit function only ever sees differences :math:`\psi(a) - \psi(b)` and slopes :math:`\psi'(a)`, so these are the two
-things a transform provides. Only :class:`Log` (up to :math:`a \ln x + b`) makes the comparison independent of the
+A merit function only ever sees differences :math:`\psi(a) - \psi(b)` and slopes :math:`\psi'(a)`, so a transform
+provides these two. Only :class:`Log` (up to :math:`a \ln x + b`) makes the comparison independent of the
 units of the losses; the others are here to be compared with it.
 """
 
@@ -17,8 +17,8 @@ __all__ = ["Asinh", "Identity", "Log", "Power", "Transform"]
 class Transform(ABC):
     r"""A strictly increasing function :math:`\psi` of a loss.
 
-    To write your own, define :meth:`__call__` and :meth:`slope`; override :meth:`difference` where the plain
-    difference would lose precision.
+    To write your own, define :meth:`__call__` and :meth:`slope`; override :meth:`difference` where subtracting
+    would lose precision.
     """
 
     positive: ClassVar[bool] = True
@@ -126,7 +126,7 @@ class Power(Transform):
 
 @final
 class Asinh(Transform):
-    r""":math:`\psi(x) = \operatorname{asinh}(x / c)`: a logarithm that is linear below :math:`c`, and so knows a unit.
+    r""":math:`\psi(x) = \operatorname{asinh}(x / c)`: a logarithm that is linear below :math:`c`, which has a unit.
 
     Args:
         c: where the logarithm ends, :math:`c > 0`; the paper tries 0.1 and 0.01.

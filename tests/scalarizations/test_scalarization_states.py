@@ -106,7 +106,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: Chebyshev(ideal=[float("nan")]), "Parameter `ideal` should be finite"),
     (lambda: Chebyshev([1.0], [1.0, 2.0]), "should have the same length. Found 1 and 2."),
     (lambda: Chebyshev({"a": 1.0}, {"b": 1.0}), "should name the same tasks. Found ['a'] and ['b']."),
-    (lambda: Chebyshev([1.0, 2.0])(NOW), "should hold one number a task. Found 2 for 3 losses."),
+    (lambda: Chebyshev([1.0, 2.0])(NOW), "should have one value per task. Found 2 for 3 losses."),
     (lambda: Chebyshev({"a": 1.0})(NOW), "The losses should be those of ['a']. Found 3 losses."),
     (lambda: UW(["a"])({"b": NOW[0]}), "The losses should be those of ['a']. Found ['b']."),
     (lambda: FixedWeights({"a": 1.0}, ["a", "b"]), "should have one weight per task. Found no weight for task `b`."),

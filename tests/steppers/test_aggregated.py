@@ -427,7 +427,7 @@ def test_a_direction_that_is_not_finite_is_refused() -> None:
     weights = torch.tensor([1.0, torch.inf, 1.0], dtype=torch.float64)
     model = make_net()
     before = parameters(model)
-    with pytest.raises(ValueError, match=r"The direction of `_OfRows` should be finite"):
+    with pytest.raises(ValueError, match=r"The direction of `_RowWeighting` should be finite"):
         Aggregated(model, jd.Constant(weights), outer=sgd()).step(task_losses, make_data())
     assert torch.equal(parameters(model), before)
 
@@ -442,7 +442,7 @@ def test_a_closure_that_bypasses_the_model_is_refused() -> None:
     ("options", "message"),
     [
         ({"chunk": 0}, "Parameter `chunk` should be positive. Found `chunk = 0`."),
-        ({"shared": ["nowhere"]}, "Found `nowhere`, which is none."),
+        ({"shared": ["nowhere"]}, "Found `nowhere`, which names none."),
         ({"shared": "trunk"}, "should be a list of names, or 'representation'"),
         ({"shared": "representation"}, "should be given together"),
         ({"features": "trunk"}, "should be given together"),

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pytest
 
 from torchsims import cli
-from torchsims._starvation import StarvationWarning, Starved
+from torchsims._starvation import StarvationMonitor, StarvationWarning
 from torchsims.sklearn import MultiTaskEstimator
 from torchsims.sweeps import run_all
 from torchsims.training import Execution, RunConfig, resolve, train
@@ -165,15 +165,15 @@ def test_the_defaults_starve_no_task() -> None:
     assert worst > 0.98
 
 
-def see(starved: Starved, weight: float, ahead: float, steps: int) -> list[str]:
+def see(starved: StarvationMonitor, weight: float, ahead: float, steps: int) -> list[str]:
     new = []
     for _ in range(steps):
-        new += starved.see({"a": 1 - weight, "b": weight}, {"a": 1.0, "b": ahead}, {"a": 1.0, "b": 1.0})
+        new += starved.update({"a": 1 - weight, "b": weight}, {"a": 1.0, "b": ahead}, {"a": 1.0, "b": 1.0})
     return new
 
 
 def test_a_task_is_named_once_and_not_at_once() -> None:
-    starved = Starved()
+    starved = StarvationMonitor()
     assert see(starved, 1e-4, 10.0, 50) == []
     assert see(starved, 1e-4, 10.0, 500) == ["b"]
     assert see(starved, 1e-4, 10.0, 500) == []
@@ -181,17 +181,17 @@ def test_a_task_is_named_once_and_not_at_once() -> None:
 
 @pytest.mark.parametrize(("weight", "ahead"), [(0.2, 10.0), (1e-4, 1.0), (1e-4, 0.1)])
 def test_neither_little_weight_alone_nor_a_lead_alone_is_starvation(weight: float, ahead: float) -> None:
-    assert see(Starved(), weight, ahead, 1000) == []
+    assert see(StarvationMonitor(), weight, ahead, 1000) == []
 
 
 def test_a_spell_is_not_starvation() -> None:
-    starved = Starved()
+    starved = StarvationMonitor()
     assert see(starved, 0.5, 1.0, 500) == []
     assert see(starved, 1e-4, 10.0, 50) == []
     assert see(starved, 0.5, 1.0, 500) == []
 
 
 def test_steps_without_a_label_say_nothing() -> None:
-    starved = Starved()
+    starved = StarvationMonitor()
     for _ in range(500):
-        assert starved.see({"a": 1.0, "b": 0.0}, {"a": 1.0, "b": np.nan}, {"a": 1.0, "b": np.nan}) == []
+        assert starved.update({"a": 1.0, "b": 0.0}, {"a": 1.0, "b": np.nan}, {"a": 1.0, "b": np.nan}) == []

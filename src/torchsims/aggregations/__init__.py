@@ -1,6 +1,6 @@
-"""Gradient-level methods: each turns the gradients of the tasks into one direction, for a backward pass a task.
+"""Gradient-level methods: each turns the gradients of the tasks into one direction, with one backward pass per task.
 
-A method is a module. It takes a matrix with a row a task, and its direction is what to descend along:
+A method is a module. It takes a matrix with one row per task and returns the direction to descend along:
 
     >>> import torch
     >>> from torchsims.aggregations import MGDA, UPGrad
@@ -8,13 +8,13 @@ A method is a module. It takes a matrix with a row a task, and its direction is 
     >>> MGDA()(jacobian), UPGrad()(jacobian)
     (tensor([0.2000, 0.6000]), tensor([0.5001, 0.9999]))
 
-A task without labels in a batch is left out, and what stands in its row is ignored:
+A task without labels in a batch is left out, whatever its row holds:
 
     >>> MGDA()(torch.tensor([[1.0, 2.0], [torch.nan, 0.0]]), labelled=torch.tensor([True, False]))
     tensor([1., 2.])
 
 :class:`~torchsims.Aggregated` makes the gradients, from log losses with ``transform=Log()``, and keeps track of epochs,
-parameters and ranks. All but :class:`GradNorm` and :class:`DBMTL` stand on TorchJD, the extra ``[gradient]``.
+parameters and ranks. All but :class:`GradNorm` and :class:`DBMTL` use TorchJD, the extra ``[gradient]``.
 """
 
 from torchsims.aggregations._aligned_mtl import AlignedMTL

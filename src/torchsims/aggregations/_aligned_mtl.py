@@ -1,3 +1,5 @@
+"""Aligned-MTL: gradients with aligned principal components."""
+
 from typing import Literal, final
 
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""What every gradient-level method is."""
+"""The base classes of gradient-level methods."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -16,11 +16,11 @@ __all__ = ["Aggregation", "WeightedAggregation"]
 class Aggregation(WithStatistics, ABC):
     r"""A method that turns the gradients of the tasks by the shared parameters into one direction of descent.
 
-    It is an ordinary module: ``method(jacobian)`` is the direction for any matrix with a row a task, and what it keeps
-    between steps is in its ``state_dict``. :class:`~torchsims.Aggregated` adds what a loop has to get right.
+    It is an ordinary module: ``method(jacobian)`` is the direction for any matrix with one row per task, and what it
+    keeps between steps is in its ``state_dict``. :class:`~torchsims.Aggregated` adds what a loop has to get right.
 
     To write a method that only looks at inner products, subclass :class:`WeightedAggregation`; else define
-    :meth:`combine`. Neither sees the tasks without labels, except in ``labelled``, for what is kept a task.
+    :meth:`combine`. Neither sees the tasks without labels, except in ``labelled``, for what they keep per task.
 
     Args:
         tasks: the names of the tasks, for methods with a parameter per task; fixes the order of the rows.

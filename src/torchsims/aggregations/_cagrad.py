@@ -1,3 +1,5 @@
+"""CAGrad: conflict-averse gradient descent."""
+
 from typing import final
 
 from torch import Tensor

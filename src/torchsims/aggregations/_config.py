@@ -1,3 +1,5 @@
+"""ConFIG: conflict-free inverse gradients."""
+
 from typing import final
 
 import torch

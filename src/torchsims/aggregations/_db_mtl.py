@@ -1,3 +1,5 @@
+"""DB-MTL: dual balancing of losses and gradients."""
+
 from typing import ClassVar, final
 
 import torch
@@ -40,7 +42,7 @@ class DBMTL(Aggregation):
         if not 0 <= beta < 1:
             raise ValueError(f"Parameter `beta` should be at least 0 and below 1. Found `beta = {beta}`.")
         self.beta = beta
-        self._remember("average")
+        self._register_statistics("average")
 
     def combine(self, jacobian: Tensor, losses: Tensor, labelled: Tensor) -> tuple[Tensor, Tensor]:
         average = self._means(jacobian, labelled)

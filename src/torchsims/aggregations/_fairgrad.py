@@ -1,3 +1,5 @@
+"""FairGrad: alpha-fair progress of the tasks."""
+
 from typing import final
 
 from torch import Tensor

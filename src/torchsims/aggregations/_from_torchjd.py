@@ -1,3 +1,5 @@
+"""Weightings and aggregators of TorchJD as gradient-level methods."""
+
 from typing import Any, final
 
 import torch
@@ -37,20 +39,20 @@ def from_torchjd(method: Any, *, seed: int = 0) -> Aggregation:
         from torchjd.aggregation import Aggregator, GramianWeightedAggregator, WeightedAggregator, Weighting
 
     if isinstance(method, GramianWeightedAggregator):
-        return _OfGramian(method.gramian_weighting, seed)
+        return _GramianWeighting(method.gramian_weighting, seed)
     if isinstance(method, Weighting):
-        return _OfGramian(method, seed)
+        return _GramianWeighting(method, seed)
     if isinstance(method, WeightedAggregator):
-        return _OfRows(method.weighting, seed)
+        return _RowWeighting(method.weighting, seed)
     if isinstance(method, Aggregator):
-        return _OfGradients(method, seed)
+        return _GradientAggregator(method, seed)
     raise TypeError(
         "The method should be one of `torchsims.aggregations`, or a weighting or aggregator of TorchJD. "
         f"Found {type(method).__name__}."
     )
 
 
-class _Held(nn.Module):
+class _TorchJDObject(nn.Module):
     """An object of TorchJD, whose buffers may appear and change their shape in any step, and its draws."""
 
     def __init__(self, method: Any, seed: int) -> None:
@@ -59,7 +61,7 @@ class _Held(nn.Module):
         self._method = (method,)  # not a submodule, which could not load such buffers
 
     def __call__(self, matrix: Tensor, training: bool) -> Tensor:
-        with self.draws.on(matrix.device, training):
+        with self.draws.fork(matrix.device, training):
             result: Tensor = self._method[0](matrix)
         return result
 
@@ -80,20 +82,20 @@ class _Held(nn.Module):
 
 
 @final
-class _OfGramian(WeightedAggregation):
+class _GramianWeighting(WeightedAggregation):
     def __init__(self, weighting: Any, seed: int) -> None:
         super().__init__()
-        self.held = _Held(weighting, seed)
+        self.held = _TorchJDObject(weighting, seed)
 
     def weights(self, gramian: Tensor, losses: Tensor, labelled: Tensor) -> Tensor:
         return from_gramian(lambda host: self.held(host, self.training), gramian)
 
 
 @final
-class _OfRows(Aggregation):
+class _RowWeighting(Aggregation):
     def __init__(self, weighting: Any, seed: int) -> None:
         super().__init__()
-        self.held = _Held(weighting, seed)
+        self.held = _TorchJDObject(weighting, seed)
 
     def combine(self, jacobian: Tensor, losses: Tensor, labelled: Tensor) -> tuple[Tensor, Tensor]:
         weights = self.held(jacobian, self.training)
@@ -101,10 +103,10 @@ class _OfRows(Aggregation):
 
 
 @final
-class _OfGradients(Aggregation):
+class _GradientAggregator(Aggregation):
     def __init__(self, aggregator: Any, seed: int) -> None:
         super().__init__()
-        self.held = _Held(aggregator, seed)
+        self.held = _TorchJDObject(aggregator, seed)
 
     def combine(self, jacobian: Tensor, losses: Tensor, labelled: Tensor) -> tuple[Tensor, Tensor]:
         return self.held(jacobian, self.training), torch.full_like(losses, torch.nan)

@@ -1,3 +1,5 @@
+"""GradDrop: gradient sign dropout."""
+
 from typing import final
 
 import torch
@@ -47,5 +49,5 @@ class GradDrop(Aggregation):
 
     def combine(self, jacobian: Tensor, losses: Tensor, labelled: Tensor) -> tuple[Tensor, Tensor]:
         self._aggregator.leak = jacobian.new_full((len(jacobian),), self.leak)
-        with self.draws.on(jacobian.device, self.training):
+        with self.draws.fork(jacobian.device, self.training):
             return self._aggregator(jacobian), torch.full_like(losses, torch.nan)

@@ -1,3 +1,5 @@
+"""GradNorm: weights for equal training rates."""
+
 from collections.abc import Sequence
 from typing import final
 
@@ -59,7 +61,7 @@ class GradNorm(WeightedAggregation):
         self.alpha = alpha
         self.logits = nn.Parameter(torch.zeros(len(tasks), device=device, dtype=dtype))
         self.epoch_mean = EpochMean()
-        self._remember("initial")
+        self._register_statistics("initial")
 
     def weights(self, gramian: Tensor, losses: Tensor, labelled: Tensor) -> Tensor:
         if self.training:
@@ -78,13 +80,13 @@ class GradNorm(WeightedAggregation):
 
     def end_epoch(self) -> None:
         mean = self.epoch_mean.close()
-        first = self._recall("initial", mean)
+        first = self._get_statistic("initial", mean)
         self.initial = mean.where(first.isnan(), first)
 
     def _first_losses(self, losses: Tensor, labelled: Tensor) -> Tensor:
         """Return the mean losses of the first epoch, or of its steps so far, `k`."""
         so_far = self.epoch_mean.total / self.epoch_mean.count
         so_far = so_far.to(losses) if so_far.numel() else losses.new_full(labelled.shape, torch.nan)
-        first = self._recall("initial", so_far)
+        first = self._get_statistic("initial", so_far)
         first = first.where(~first.isnan(), so_far)[labelled]
         return first.where(~first.isnan(), losses)

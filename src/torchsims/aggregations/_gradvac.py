@@ -1,3 +1,5 @@
+"""GradVac: gradient vaccine."""
+
 from typing import Any, final
 
 import torch
@@ -29,8 +31,8 @@ class GradVac(WeightedAggregation):
 
     Args:
         beta: :math:`0 \le \beta \le 1`.
-        eps: what is added to denominators.
-        seed: where the draws start.
+        eps: added to the denominators, so that none is zero.
+        seed: seed of the random order.
 
     Example:
         >>> import torch
@@ -48,7 +50,7 @@ class GradVac(WeightedAggregation):
         if not eps >= 0:
             raise ValueError(f"Parameter `eps` should not be negative. Found `eps = {eps}`.")
         self.draws = Draws(seed)
-        self._remember("phi")
+        self._register_statistics("phi")
         with needs("gradient"):
             from torchjd.aggregation import GradVacWeighting
 
@@ -59,10 +61,10 @@ class GradVac(WeightedAggregation):
         (weighting,) = self._weighting
         index = labelled.nonzero()[:, 0].cpu()
         pairs = (index[:, None], index)
-        phi = self._recall("phi", torch.zeros(len(labelled), len(labelled), dtype=torch.float64), 0.0).clone()
+        phi = self._get_statistic("phi", torch.zeros(len(labelled), len(labelled), dtype=torch.float64), 0.0).clone()
         # TorchJD keeps it here, with the shape and type it is for.
         weighting._phi_t, weighting._state_key = phi[pairs], (len(index), phi.dtype)
-        with self.draws.on(phi.device, self.training):
+        with self.draws.fork(phi.device, self.training):
             weights = from_gramian(weighting, gramian)
         if self.training:
             phi[pairs] = weighting._phi_t

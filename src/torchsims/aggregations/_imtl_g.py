@@ -1,3 +1,5 @@
+"""IMTL-G: equal projections on all gradients."""
+
 from typing import final
 
 from torch import Tensor

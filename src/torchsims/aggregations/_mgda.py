@@ -1,3 +1,5 @@
+"""MGDA: the shortest vector in the convex hull of the gradients."""
+
 from typing import Literal, final
 
 from torch import Tensor
@@ -29,7 +31,7 @@ class MGDA(WeightedAggregation):
     Args:
         normalize: what every gradient is divided by, ``"none"``, ``"loss"``, ``"norm"`` or ``"loss+norm"``.
         epsilon: the length of a Frank-Wolfe step below which it stops.
-        max_iters: the most Frank-Wolfe steps.
+        max_iters: the largest number of Frank-Wolfe steps.
 
     Example:
         >>> import torch

@@ -1,3 +1,5 @@
+"""Nash-MTL: the Nash bargaining solution."""
+
 import warnings
 from typing import Any, final
 
@@ -18,7 +20,7 @@ class NashMTL(WeightedAggregation):
     - :math:`\alpha` (``alpha``, `m`): found by TorchJD in ``optim_niter`` convex problems of the Gramian divided by its
       norm, starting from that of the last step; kept in the ``state_dict``, which TorchJD's own is not.
     - ``max_norm``: the longest :math:`d`; 0 for no limit.
-    - ``update_every``: in how many steps :math:`\alpha` is found anew once.
+    - ``update_every``: the number of steps between updates of :math:`\alpha`.
 
     The solver stops at 1e-8 and can make as much of a rounding error in the Gramian: that is how far the results of one
     process and of several can differ.
@@ -28,8 +30,8 @@ class NashMTL(WeightedAggregation):
 
     Args:
         max_norm: the limit of the norm of the direction.
-        update_every: 1 finds :math:`\alpha` in every step.
-        optim_niter: the most convex problems a step.
+        update_every: number of steps between updates; 1 updates :math:`\alpha` in every step.
+        optim_niter: the largest number of convex problems per step.
 
     Example:
         >>> import torch
@@ -52,12 +54,12 @@ class NashMTL(WeightedAggregation):
         self.optim_niter = optim_niter
         self.steps = 0  # a number and not a buffer: reading it in a step waits for no device
         self._solvers: dict[int, Any] = {}  # by the number of tasks; made once, because that takes long
-        self._remember("alpha")
+        self._register_statistics("alpha")
         self._solver(1)  # says at once if a package is missing
 
     def weights(self, gramian: Tensor, losses: Tensor, labelled: Tensor) -> Tensor:
         known = labelled.cpu()
-        alpha = self._recall("alpha", known.double(), 1.0)
+        alpha = self._get_statistic("alpha", known.double(), 1.0)
         # A matrix with this Gramian: TorchJD uses the Jacobian only to form it and to measure the direction.
         values, vectors = torch.linalg.eigh(gramian.to("cpu", torch.float64))
         root = vectors * values.clamp(min=0).sqrt()

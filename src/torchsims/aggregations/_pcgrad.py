@@ -1,3 +1,5 @@
+"""PCGrad: projecting conflicting gradients."""
+
 from typing import final
 
 from torch import Tensor
@@ -23,7 +25,7 @@ class PCGrad(WeightedAggregation):
     By TorchJD.
 
     Args:
-        seed: where the draws start.
+        seed: seed of the random order.
 
     Example:
         >>> import torch
@@ -42,5 +44,5 @@ class PCGrad(WeightedAggregation):
 
     def weights(self, gramian: Tensor, losses: Tensor, labelled: Tensor) -> Tensor:
         host = gramian.cpu()
-        with self.draws.on(host.device, self.training):
+        with self.draws.fork(host.device, self.training):
             return from_gramian(self._weighting, host).to(gramian)

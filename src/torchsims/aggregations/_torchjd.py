@@ -1,4 +1,4 @@
-"""What methods that use TorchJD share. It is imported when such a method is made, and not before."""
+"""What methods that use TorchJD share; TorchJD itself is imported when such a method is made."""
 
 from collections.abc import Callable
 

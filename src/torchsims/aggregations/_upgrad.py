@@ -1,3 +1,5 @@
+"""UPGrad: unconflicting projection of gradients."""
+
 from typing import final
 
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""What every analytic problem is."""
+"""The base class of analytic problems."""
 
 from abc import ABC, abstractmethod
 from functools import cached_property

@@ -1,3 +1,5 @@
+"""Two quadratics with known Pareto fronts, as in the bi-objective BBOB suite."""
+
 from typing import ClassVar, final
 
 import torch

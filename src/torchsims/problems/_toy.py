@@ -1,3 +1,5 @@
+"""The two-task problem of the paper's Fig. 1."""
+
 from typing import ClassVar, Literal, final
 
 import torch

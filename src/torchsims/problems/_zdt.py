@@ -1,3 +1,5 @@
+"""The ZDT problems of Zitzler, Deb and Thiele."""
+
 from abc import abstractmethod
 from typing import ClassVar, final
 

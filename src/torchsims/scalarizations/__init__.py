@@ -8,7 +8,7 @@ A method is a module. It takes the losses by name, in order, or stacked, and its
     >>> EW()(losses), GLS()(losses)
     (tensor(100.2500), tensor(10.))
 
-A task without labels in a batch is left out, and what stands in its place is ignored:
+A task without labels in a batch is left out, whatever its entry holds:
 
     >>> EW()(torch.tensor([1.0, 3.0, torch.nan]), labelled=torch.tensor([True, True, False]))
     tensor(2.)
@@ -18,9 +18,9 @@ Leading dimensions are independent runs:
     >>> EW()(torch.tensor([[1.0, 4.0], [100.0, 400.0]]))
     tensor([  2.5000, 250.0000])
 
-Methods that look at epochs (:class:`DWA`, :class:`STCH` normalised) want ``method.end_epoch()`` after each,
-:class:`FAMO` wants ``method.observe(losses)`` after each step, and the parameters of :class:`UW` and :class:`IMTLL`
-belong into the optimizer. :class:`~torchsims.Scalarized` does all of this.
+Methods that use epoch means (:class:`DWA`, :class:`STCH` normalised) need ``method.end_epoch()`` after each epoch,
+:class:`FAMO` needs ``method.observe(losses)`` after each step, and the parameters of :class:`UW` and :class:`IMTLL`
+belong in the optimizer. :class:`~torchsims.Scalarized` does all of this.
 """
 
 from torchsims.scalarizations._base import Scalarization

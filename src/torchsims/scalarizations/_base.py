@@ -1,4 +1,4 @@
-"""What every loss-level method is."""
+"""The base class of loss-level methods."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,8 @@ class Scalarization(WithStatistics, ABC):
     ``state_dict``. :class:`~torchsims.Scalarized` adds what a loop has to get right (accumulation, ranks, labels).
 
     To write a method, define :meth:`objective` and, if it keeps statistics, register them with
-    :meth:`_remember`. In evaluation mode a method returns what the next training step would, and changes nothing.
+    :meth:`_register_statistics`. In evaluation mode a method returns what the next training step would return, and
+    changes nothing.
 
     Args:
         tasks: the names of the tasks, for methods with a parameter per task; fixes the order of the losses.
@@ -35,7 +36,7 @@ class Scalarization(WithStatistics, ABC):
     """Whether the losses must be above zero."""
 
     observes: ClassVar[bool] = False
-    """Whether :meth:`observe` wants the losses of the same batch after the step (one more forward pass)."""
+    """Whether :meth:`observe` needs the losses of the same batch after the step (one more forward pass)."""
 
     short_name: ClassVar[str | None] = None
     """Name on the command line, if it is not the one of the class."""
@@ -65,7 +66,7 @@ class Scalarization(WithStatistics, ABC):
         """Return :math:`S(L)`, `...`, as if the unlabelled tasks, whose entries are positive, did not exist."""
 
     def observe(self, losses: Losses, labelled: Tensor | None = None) -> None:
-        """Look at the losses of the same batch after the step; only needed where :attr:`observes`."""
+        """Learn from the losses of the same batch after the step; only needed where :attr:`observes`."""
 
     def _read(self, losses: Losses, labelled: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the losses and the labels, `... x m`, with ones in place of the losses of unlabelled tasks."""

@@ -1,3 +1,5 @@
+"""The weighted Chebyshev distance to the ideal point."""
+
 from typing import final
 
 import torch

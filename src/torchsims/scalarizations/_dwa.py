@@ -1,3 +1,5 @@
+"""DWA: dynamic weight averaging."""
+
 from typing import ClassVar, final
 
 import torch
@@ -44,18 +46,18 @@ class DWA(Scalarization):
             raise ValueError(f"Parameter `temperature` should be positive. Found `temperature = {temperature}`.")
         self.temperature = temperature
         self.epoch_mean = EpochMean()
-        self._remember("last", "rate")
+        self._register_statistics("last", "rate")
 
     def objective(self, losses: Tensor, labelled: Tensor) -> Tensor:
         if self.training:
             self.epoch_mean.add(losses, labelled)
-        logits = self._recall("rate", losses, 1.0) / self.temperature
+        logits = self._get_statistic("rate", losses, 1.0) / self.temperature
         w = labelled.sum(-1, keepdim=True) * torch.softmax(logits.where(labelled, -torch.inf), -1)
         return (w * losses).sum(-1)
 
     def end_epoch(self) -> None:
         mean = self.epoch_mean.close()
-        last = self._recall("last", mean)
+        last = self._get_statistic("last", mean)
         rate = mean / last
-        self.rate = rate.where(rate.isfinite(), self._recall("rate", mean, 1.0))
+        self.rate = rate.where(rate.isfinite(), self._get_statistic("rate", mean, 1.0))
         self.last = mean.where(~mean.isnan(), last)

@@ -1,3 +1,5 @@
+"""EW: equal weights."""
+
 from typing import ClassVar, final
 
 from torch import Tensor

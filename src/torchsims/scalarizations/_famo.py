@@ -1,3 +1,5 @@
+"""FAMO: fast adaptive multitask optimization."""
+
 from typing import ClassVar, final
 
 import torch
@@ -25,8 +27,8 @@ class FAMO(Scalarization):
         g = J^\top \delta + \gamma w, \qquad J = \frac{\partial z}{\partial w}, \qquad \delta_i = \ln \frac{L_i}{L'_i}
 
     - :math:`w` (``w``, `m`): starts at zero; moves only in steps in which a task has a label.
-    - :math:`\gamma` (``gamma``): the weight decay.
-    - ``lr``: the rate of Adam.
+    - :math:`\gamma` (``gamma``): weight decay of Adam.
+    - ``lr``: learning rate of Adam.
 
     Units of the losses change the length of a step through :math:`c`, and neither its direction nor :math:`w`. The
     ratio in :math:`\delta` is formed before the logarithm, so that a power of two changes no bit of :math:`w`.
@@ -53,12 +55,12 @@ class FAMO(Scalarization):
         if not lr > 0:
             raise ValueError(f"Parameter `lr` should be positive. Found `lr = {lr}`.")
         self.gamma, self.lr = gamma, lr
-        self._remember("w", "before", "steps", "moment1", "moment2")
+        self._register_statistics("w", "before", "steps", "moment1", "moment2")
 
     def objective(self, losses: Tensor, labelled: Tensor) -> Tensor:
         if self.training:
             self.before = losses.detach().where(labelled, torch.nan)
-        z = _softmax(self._recall("w", losses, 0.0), labelled)
+        z = _softmax(self._get_statistic("w", losses, 0.0), labelled)
         c = (z / losses.detach()).sum(-1)
         return (z * losses.log()).sum(-1) / c
 
@@ -68,9 +70,9 @@ class FAMO(Scalarization):
             return
         if self.before.numel() == 0:
             raise RuntimeError("Method `observe` should follow a training step. Found no losses of one.")
-        before = self._recall("before", after)
+        before = self._get_statistic("before", after)
         labelled = labelled & ~before.isnan()
-        w = self._recall("w", after, 0.0)
+        w = self._get_statistic("w", after, 0.0)
         z = _softmax(w, labelled)
         delta = _LOG.difference(before, after.detach()).where(labelled, 0)
         gradient = z * (delta - (z * delta).sum(-1, keepdim=True)) + self.gamma * w
@@ -78,7 +80,7 @@ class FAMO(Scalarization):
 
     def _adam(self, w: Tensor, gradient: Tensor, labelled: Tensor) -> None:
         """Take one step of Adam for the labelled tasks, each with its own count of steps."""
-        steps, moment1, moment2 = (self._recall(name, w, 0.0) for name in ("steps", "moment1", "moment2"))
+        steps, moment1, moment2 = (self._get_statistic(name, w, 0.0) for name in ("steps", "moment1", "moment2"))
         t = steps + 1
         m = torch.lerp(gradient, moment1, _BETA1)
         v = torch.lerp(gradient.square(), moment2, _BETA2)

@@ -1,3 +1,5 @@
+"""FixedWeights: weights chosen by hand."""
+
 import math
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, final

@@ -63,7 +63,7 @@ class _FromTorchJD(Scalarization):
         values = losses[labelled]
         if len(values) == 0:
             return losses.sum() * 0
-        with self.draws.on(losses.device, advance=self.training):
+        with self.draws.fork(losses.device, advance=self.training):
             objective: Tensor = self.scalarizer(values)
         return objective
 

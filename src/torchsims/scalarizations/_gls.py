@@ -1,3 +1,5 @@
+"""GLS: the geometric mean of the losses."""
+
 from typing import final
 
 from torch import Tensor

@@ -13,11 +13,11 @@ from torchsims.scalarizations._base import Scalarization
 __all__ = ["FromIdeal", "PerTask"]
 
 PerTask: TypeAlias = Mapping[str, float] | Sequence[float]
-"""A number for every task, by name or in the order of the losses."""
+"""One number per task, by name or in the order of the losses."""
 
 
 class FromIdeal(Scalarization, ABC):
-    r"""A method that looks at :math:`w_i (L_i - z_i)`.
+    r"""A method of the weighted distances :math:`w_i (L_i - z_i)`.
 
     A mapping fixes the names of the tasks; stacked losses are then in the order of the sorted names, which is the order
     the losses of a mapping have anyway.
@@ -69,7 +69,7 @@ def _values(setting: PerTask | None) -> tuple[float, ...] | None:
 def _like(losses: Tensor, values: tuple[float, ...], name: str) -> Tensor:
     if len(values) != losses.shape[-1]:
         raise ValueError(
-            f"Parameter `{name}` should hold one number a task. Found {len(values)} for {losses.shape[-1]} losses."
+            f"Parameter `{name}` should have one value per task. Found {len(values)} for {losses.shape[-1]} losses."
         )
     # Built on the host and sent without waiting for the device.
     return torch.tensor(values, dtype=losses.dtype).to(losses.device, non_blocking=True)

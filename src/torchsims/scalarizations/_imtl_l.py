@@ -1,3 +1,5 @@
+"""IMTL-L: learned scales of the losses."""
+
 from collections.abc import Sequence
 from typing import ClassVar, final
 
@@ -21,9 +23,9 @@ class IMTLL(Scalarization):
 
     Args:
         tasks: the names of the tasks; fixes the order of the losses.
-        start: the first :math:`s`; a tensor `... x m` for independent runs.
-        device: where the parameter lives.
-        dtype: its type.
+        start: the initial :math:`s`; a tensor `... x m` for independent runs.
+        device: device of the parameter.
+        dtype: dtype of the parameter.
 
     Example:
         >>> import torch

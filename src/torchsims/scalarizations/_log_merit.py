@@ -1,3 +1,5 @@
+"""LogMerit: SIMS with one copy of the model."""
+
 from typing import final
 
 from torch import Tensor
@@ -47,10 +49,10 @@ class LogMerit(Scalarization):
         if not augment >= 0:
             raise ValueError(f"Parameter `augment` should not be negative. Found `augment = {augment}`.")
         self.tau, self.decay, self.augment = tau, decay, augment
-        self._remember("reference")
+        self._register_statistics("reference")
 
     def objective(self, losses: Tensor, labelled: Tensor) -> Tensor:
-        reference = self._started("reference", losses, labelled)
+        reference = self._start_at_first_loss("reference", losses, labelled)
         d = _LOG.difference(losses, reference.where(labelled, 1))
         if self.training:
             step = ((1 - self.decay) * d.detach()).exp()

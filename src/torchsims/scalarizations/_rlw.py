@@ -1,3 +1,5 @@
+"""RLW: random loss weights."""
+
 from typing import ClassVar, final
 
 import torch
@@ -20,7 +22,7 @@ class RLW(Scalarization):
     weights are those of the next step.
 
     Args:
-        seed: where the draws start.
+        seed: seed of the weights.
 
     Example:
         >>> import torch

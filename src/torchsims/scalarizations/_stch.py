@@ -1,3 +1,5 @@
+"""STCH: smooth Tchebycheff scalarization."""
+
 from typing import final
 
 from torch import Tensor
@@ -72,7 +74,7 @@ class STCH(FromIdeal):
         self.normalize = self.positive = normalize
         if normalize:
             self.epoch_mean = EpochMean()
-            self._remember("nadir")
+            self._register_statistics("nadir")
 
     def objective(self, losses: Tensor, labelled: Tensor) -> Tensor:
         if self.normalize:
@@ -84,7 +86,7 @@ class STCH(FromIdeal):
             if self.training:
                 self.epoch_mean.add(losses, labelled)
             return losses.log().where(labelled, 0).sum(-1)
-        nadir = self._started("nadir", losses, labelled)
+        nadir = self._start_at_first_loss("nadir", losses, labelled)
         if self.training:
             self.nadir = nadir
         d = _LOG.difference(losses, nadir.where(labelled, 1))
@@ -93,4 +95,4 @@ class STCH(FromIdeal):
     def end_epoch(self) -> None:
         if self.normalize and self.epoch_mean.closed < self.warmup_epochs:
             mean = self.epoch_mean.close()
-            self.nadir = mean.where(~mean.isnan(), self._recall("nadir", mean))
+            self.nadir = mean.where(~mean.isnan(), self._get_statistic("nadir", mean))

@@ -1,3 +1,5 @@
+"""UW: uncertainty weights."""
+
 from collections.abc import Sequence
 from typing import ClassVar, final
 
@@ -22,9 +24,9 @@ class UW(Scalarization):
 
     Args:
         tasks: the names of the tasks; fixes the order of the losses.
-        start: the first :math:`s`; a tensor `... x m` for independent runs.
-        device: where the parameter lives.
-        dtype: its type.
+        start: the initial :math:`s`; a tensor `... x m` for independent runs.
+        device: device of the parameter.
+        dtype: dtype of the parameter.
 
     Example:
         >>> import torch

@@ -1,4 +1,4 @@
-"""What all steppers share: the transaction around a step."""
+"""The base class of steppers: a step is a transaction."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,12 +16,12 @@ from torchsims._statistics import WithStatistics
 from torchsims.normalizers import Normalizer
 from torchsims.steppers._copies import Buffers, Noise
 from torchsims.steppers._distributed import Ranks
+from torchsims.steppers._global_batch import GlobalBatch, Sums, reduce_losses
 from torchsims.steppers._gradients import clip
 from torchsims.steppers._passes import Batch, Tasks
 from torchsims.steppers._reports import Report
 from torchsims.steppers._states import check_parameters, check_type, copied_state, reloader
 from torchsims.steppers._torch_private import forget_optimizers, has_unscaled, without_compile_prefix
-from torchsims.steppers._whole_batch import Sums, WholeBatch, reduce
 
 __all__ = ["Stepper"]
 
@@ -50,15 +50,15 @@ class Stepper(ABC, Generic[R]):
         if not trainable:
             raise ValueError("The model should have trainable parameters. Found none that requires a gradient.")
         self._ranks = Ranks(model, process_group)
-        self._names = [self._plain_name(name) for name in trainable]
+        self._names = [self._clean_name(name) for name in trainable]
         self._theta = list(trainable.values())
-        self._frozen = {self._plain_name(name): p for name, p in model.named_parameters() if not p.requires_grad}
+        self._frozen = {self._clean_name(name): p for name, p in model.named_parameters() if not p.requires_grad}
         self._buffers = Buffers(model)
         self._accelerators = sorted({p.device for p in model.parameters() if p.device.type != "cpu"}, key=str)
         self._tasks = Tasks(expected=None if tasks is None else tuple(tasks))
         self._pending: R | None = None
         self._reversals: list[Callable[[], None]] = []
-        self._undo: Callable[[], None] = _nothing
+        self._undo: Callable[[], None] = _do_nothing
         self._lent = False
 
     def step(self, task_losses: Callable[..., Any], *micro_batches: Any, scaler: GradScaler | None = None) -> R:
@@ -82,7 +82,7 @@ class Stepper(ABC, Generic[R]):
         optimizers and random generators. Gradients that were not used by :meth:`update` are dropped.
         """
         self._check_ready()
-        self._reverse()
+        self._revert()
         if scaler is not None and not scaler.is_enabled():
             scaler = None
         if scaler is not None and has_unscaled(scaler, self._optimizers()):
@@ -106,9 +106,9 @@ class Stepper(ABC, Generic[R]):
     def update(self) -> None:
         """Apply the gradients that :meth:`backward` left, unless it reported that the step is skipped.
 
-        This is where the optimizers run. What one that raises has changed, or one before it, is not taken back.
+        This is where the optimizers step. If one raises, what it and those before it have changed is not undone.
         """
-        self._check_home()
+        self._check_not_lent()
         report, self._pending = self._pending, None
         if report is None:
             raise RuntimeError("Method `update` should follow `backward`. Found no gradients that wait for it.")
@@ -119,11 +119,11 @@ class Stepper(ABC, Generic[R]):
                 self._undo()
                 raise
             torch.clear_autocast_cache()  # it may hold casts of the old parameters
-        self._reversals, self._undo = [], _nothing
+        self._reversals, self._undo = [], _do_nothing
 
     @property
     def optimizers(self) -> tuple[Optimizer, ...]:
-        """The optimizers, the model's first: what a schedule of learning rates goes over."""
+        """The optimizers, the model's first, for learning-rate schedules."""
         return tuple(self._optimizers())
 
     def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> Tensor:
@@ -136,8 +136,8 @@ class Stepper(ABC, Generic[R]):
         return norm
 
     def end_epoch(self) -> None:
-        """Close an epoch, for methods and normalizers that look at epochs. Gradients without an update are dropped."""
-        self._reverse()
+        """Close an epoch, for methods and normalizers that use epoch means. Gradients without an update are dropped."""
+        self._revert()
         for module in self._statistics():
             module.end_epoch()
 
@@ -147,7 +147,7 @@ class Stepper(ABC, Generic[R]):
         It can be saved with `torch.save` and loaded with ``weights_only=True``. Between :meth:`backward` and
         :meth:`update` it is that of half a step.
         """
-        self._check_home()
+        self._check_not_lent()
         return {
             "method": type(self).__name__,
             "parameters": {name: list(p.shape) for name, p in zip(self._names, self._theta, strict=True)},
@@ -173,9 +173,9 @@ class Stepper(ABC, Generic[R]):
         except BaseException:
             self._load(before)
             raise
-        self._pending, self._reversals, self._undo = None, [], _nothing
+        self._pending, self._reversals, self._undo = None, [], _do_nothing
 
-    # What a method defines.
+    # What subclasses define.
 
     @abstractmethod
     def _gradients(self, batch: Batch, scaler: GradScaler | None) -> R:
@@ -211,20 +211,20 @@ class Stepper(ABC, Generic[R]):
             check_type(self.normalizer, state["normalizer_type"])
             self.normalizer.load_state_dict(state["normalizer"])
 
-    # What methods use.
+    # What subclasses use.
 
-    def _whole_batch(self, *passes: Sums, unit: Tensor | float | None = None) -> list[WholeBatch]:
+    def _reduce_losses(self, *passes: Sums, unit: Tensor | float | None = None) -> list[GlobalBatch]:
         """Return the losses of the batch over all micro-batches and ranks, for each pass, in a unit if one is known."""
         self._tasks.agree(self._ranks)
-        return reduce(passes, self._ranks, self._tasks, self._lower_bounds, self.normalizer, unit)
+        return reduce_losses(passes, self._ranks, self._tasks, self._lower_bounds, self.normalizer, unit)
 
-    def _plain_name(self, name: str) -> str:
-        """Return a name without what wrappers and compilers put into it, so that states fit with and without them."""
+    def _clean_name(self, name: str) -> str:
+        """Return a name without the prefixes of wrappers and compilers, so that states fit with and without them."""
         return without_compile_prefix(name).removeprefix(self._ranks.prefix)
 
     @contextmanager
     def _transaction(self, batch: Batch, scaler: GradScaler | None) -> Iterator[Callable[[], None]]:
-        """Provide what makes it as if the body had not run, and do so if it raises.
+        """Provide a function that undoes the body, and call it if the body raises.
 
         The scaler learns from a step that is skipped, and not from one that fails.
         """
@@ -237,7 +237,7 @@ class Stepper(ABC, Generic[R]):
                 back()
             batch.noise.replay()
             self._tasks = tasks
-            self._reverse()
+            self._revert()
             self._drop_gradients()
 
         def fail() -> None:
@@ -253,11 +253,11 @@ class Stepper(ABC, Generic[R]):
             fail()
             raise
 
-    def _reverse(self) -> None:
-        """Take back what a backward pass without an update has changed in the method itself."""
+    def _revert(self) -> None:
+        """Undo what a backward pass without an update has changed in the method itself."""
         for reversal in reversed(self._reversals):
             reversal()
-        self._reversals, self._undo = [], _nothing
+        self._reversals, self._undo = [], _do_nothing
         self._pending = None
 
     def _drop_gradients(self) -> None:
@@ -267,7 +267,7 @@ class Stepper(ABC, Generic[R]):
             p.grad = None
 
     def _check_ready(self) -> None:
-        self._check_home()
+        self._check_not_lent()
         if torch.is_inference_mode_enabled():
             raise RuntimeError("A step should be taken outside `torch.inference_mode`. Found it enabled.")
         changed = [f"`{name}` unfrozen" for name, p in self._frozen.items() if p.requires_grad]
@@ -278,7 +278,7 @@ class Stepper(ABC, Generic[R]):
                 f"Found {', '.join(changed)} since: make a new method for them."
             )
 
-    def _check_home(self) -> None:
+    def _check_not_lent(self) -> None:
         if self._lent:
             raise RuntimeError(
                 "The model should hold its own parameters. "
@@ -286,5 +286,5 @@ class Stepper(ABC, Generic[R]):
             )
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     pass

@@ -1,7 +1,7 @@
-"""The second point: where the challenger's values live, and how a module comes to hold them.
+"""The challenger: a second set of parameters and buffers, and how they are exchanged with the model's.
 
 Values are exchanged in place with `copy_`, so that optimizers, hooks, compiled graphs and wrappers keep their tensors.
-Frozen parameters are shared by both points and never copied.
+Frozen parameters are shared by both copies and never copied.
 """
 
 import copy
@@ -33,7 +33,7 @@ def clones(tensors: Sequence[Tensor]) -> list[Tensor]:
 
 @torch.no_grad()
 def overwrite(tensors: Sequence[Tensor], values: Sequence[Tensor]) -> None:
-    """Put the values back."""
+    """Copy values into tensors, in place."""
     for tensor, value in zip(tensors, values, strict=True):
         tensor.copy_(value)
 
@@ -50,7 +50,7 @@ def _exchange(first: Sequence[Tensor], second: Sequence[Tensor]) -> None:
 class Buffers:
     """The buffers that a module has at construction, by place: a forward pass may put new tensors into them.
 
-    Buffers that a module makes later are caches, which both points share.
+    Buffers that a module registers later are caches, which both copies share.
 
     Attributes:
         names: their names in the module.
@@ -156,7 +156,7 @@ class Challenger(ABC):
 
     @torch.no_grad()
     def perturb(self, distance: float, seed: int) -> None:
-        """Move every coordinate by ``distance``, up or down as a seeded coin falls; the same on every rank."""
+        """Move every coordinate by ``distance``, up or down at random with a seed; the same on every rank."""
         generator = torch.Generator().manual_seed(seed)
         for parameter in self.parameters:
             coins = torch.randint(2, parameter.shape, generator=generator)
@@ -164,7 +164,7 @@ class Challenger(ABC):
             parameter.add_(self._ranks.shard_like(signs, parameter), alpha=distance)
 
     def _swap(self) -> None:
-        self._ranks.settle()
+        self._ranks.reshard()
         _exchange(self._theta, self.parameters)
         self._model_buffers.exchange(self.buffers)
         torch.clear_autocast_cache()  # it may hold casts of the values that were exchanged

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 __all__ = ["Ranks"]
 
-_BUCKET = 25 * 2**20  # bytes a collective carries at once, as in DistributedDataParallel
+_BUCKET = 25 * 2**20  # bytes per collective, as in DistributedDataParallel
 
 
 class Ranks:
@@ -87,8 +87,8 @@ class Ranks:
         return values
 
     @contextmanager
-    def together(self, parts: int = 1) -> Iterator[None]:
-        """Raise on every rank if the body raises on any, so that none waits for a rank that has given up.
+    def raise_on_all(self, parts: int = 1) -> Iterator[None]:
+        """Raise on every rank if the body raises on any, so that none waits for a rank that has stopped.
 
         Args:
             parts: how often the ranks will meet here, which must be the same for all.
@@ -143,7 +143,7 @@ class Ranks:
             )
 
     def broadcast(self, buffers: Sequence[Tensor]) -> None:
-        """Give every rank the buffers of the first one, where the wrapper is asked to."""
+        """Give every rank the buffers of the first one, if the wrapper is configured to."""
         if self.size == 1 or self._ddp is None or not self._ddp.broadcast_buffers:
             return
         source = dist.get_global_rank(self._group, 0) if self._group is not None else 0
@@ -182,7 +182,7 @@ class Ranks:
             dist.all_reduce(flat, group=self._group)
             _unflatten(flat, bucket)
 
-    def settle(self) -> None:
+    def reshard(self) -> None:
         """Make sharded modules read their parameters again, because their values are about to change."""
         for module in self._shards:
             module.reshard()
@@ -197,29 +197,29 @@ class Ranks:
             return tensor
         return distribute_tensor(tensor, parameter.device_mesh, parameter.placements)
 
-    def splits(self, parameter: Tensor) -> bool:
+    def is_sharded(self, parameter: Tensor) -> bool:
         """Return whether each rank holds a part of the parameter."""
         return bool(self._shards) and hasattr(parameter, "device_mesh")
 
-    def whole(self, tensor: Tensor) -> Tensor:
-        """Return a tensor with the parts of all ranks, as an ordinary one."""
+    def full_tensor(self, tensor: Tensor) -> Tensor:
+        """Return the full tensor, with the shards of all ranks."""
         return tensor.full_tensor() if self._shards and hasattr(tensor, "full_tensor") else tensor
 
     def local(self, tensor: Tensor) -> Tensor:
-        """Return the part of a tensor that this rank holds, as an ordinary dense tensor."""
+        """Return the shard of a tensor that this rank holds, as a dense tensor."""
         if self._shards and hasattr(tensor, "to_local"):
             tensor = tensor.to_local()
         return tensor.coalesce().values() if tensor.is_sparse else tensor
 
     def _check_wrapped(self, model: nn.Module) -> None:
-        """Refuse a wrapper around a part of the model: nobody would reduce the gradients of the rest."""
+        """Raise if a wrapper holds only a part of the model: the gradients of the rest would not be reduced."""
         if not self.wrapped:
             return
         inside = None if self._ddp is None else {id(p) for p in self._ddp.parameters()}
         outside = [
             name
             for name, p in model.named_parameters()
-            if p.requires_grad and not (self.splits(p) if inside is None else id(p) in inside)
+            if p.requires_grad and not (self.is_sharded(p) if inside is None else id(p) in inside)
         ]
         if outside:
             raise ValueError(

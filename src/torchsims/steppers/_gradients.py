@@ -1,4 +1,4 @@
-"""What happens to gradients between the backward pass and the optimizer."""
+"""Gradients between the backward pass and the optimizer: reduced, unscaled, checked, clipped."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -15,10 +15,19 @@ from torchsims.steppers._optimizers import parameters_of
 from torchsims.steppers._passes import Batch
 from torchsims.steppers._torch_private import unscale_and_check_
 
-__all__ = ["add_proximal", "clip", "finish", "finite", "refuse", "squared_distance", "tell", "unscale"]
+__all__ = [
+    "add_proximal",
+    "clip",
+    "gradients_finite",
+    "inform_scaler",
+    "raise_nonfinite_gradients",
+    "reduce_and_unscale",
+    "squared_distance",
+    "unscale",
+]
 
 
-def finish(
+def reduce_and_unscale(
     optimizer: Optimizer, parameters: Sequence[nn.Parameter], ranks: Ranks, scaler: GradScaler | None, connected: bool
 ) -> None:
     """Reduce the gradients over the ranks where no wrapper does, and unscale them.
@@ -39,7 +48,7 @@ def finish(
 
 
 @torch.no_grad()
-def finite(optimizer: Optimizer, ranks: Ranks) -> Tensor:
+def gradients_finite(optimizer: Optimizer, ranks: Ranks) -> Tensor:
     """Return whether all gradients are finite on all ranks."""
     gradients = [ranks.local(p.grad) for p in parameters_of(optimizer) if p.grad is not None]
     return _checked(gradients, torch.ones((), device=ranks.device), ranks)
@@ -52,8 +61,8 @@ def unscale(gradients: Sequence[Tensor], scale: Callable[[Tensor], Tensor], rank
 
 
 @torch.no_grad()
-def tell(scaler: GradScaler | None, optimizer: Optimizer, sound: bool) -> None:
-    """Let the scaler know whether gradients that it has not unscaled itself are finite: by a stand-in for them."""
+def inform_scaler(scaler: GradScaler | None, optimizer: Optimizer, sound: bool) -> None:
+    """Tell the scaler whether gradients that it has not unscaled itself are finite, by a placeholder for them."""
     if scaler is None:
         return
     parameters = parameters_of(optimizer)
@@ -110,21 +119,23 @@ def clip(optimizer: Optimizer, max_norm: float, norm_type: float, ranks: Ranks) 
     if not ranks.sharded:
         return nn.utils.clip_grad_norm_(parameters, max_norm, norm_type)
     # The parameters of a scalarization are not sharded, and the two kinds do not mix in one operation.
-    kinds = [[p for p in parameters if ranks.splits(p) is split] for split in (True, False)]
+    kinds = [[p for p in parameters if ranks.is_sharded(p) is split] for split in (True, False)]
     gradients = [[p.grad for p in kind if p.grad is not None] for kind in kinds]
-    norms = torch.stack([ranks.whole(nn.utils.get_total_norm(kind, norm_type)) for kind in gradients if kind])
+    norms = torch.stack([ranks.full_tensor(nn.utils.get_total_norm(kind, norm_type)) for kind in gradients if kind])
     norm: Tensor = torch.linalg.vector_norm(norms, norm_type)
     for kind in kinds:
         nn.utils.clip_grads_with_norm_(kind, max_norm, norm)
     return norm
 
 
-def refuse(batch: Batch, provide: AbstractContextManager[nn.Module], losses: dict[str, float]) -> NoReturn:
-    """Raise an error that names the task whose gradients are not finite, found by one backward pass a task."""
+def raise_nonfinite_gradients(
+    batch: Batch, provide: AbstractContextManager[nn.Module], losses: dict[str, float]
+) -> NoReturn:
+    """Raise an error that names the task whose gradients are not finite, found by one backward pass per task."""
     found: dict[str, str] = {}
-    with provide as module, batch.ranks.together():
-        if not batch.ranks.sharded:  # a sharded module allows one backward pass a forward pass
-            found = _culprits(batch, module)
+    with provide as module, batch.ranks.raise_on_all():
+        if not batch.ranks.sharded:  # a sharded module allows one backward pass per forward pass
+            found = _nonfinite_tasks(batch, module)
     everywhere = {task: parameter for each in batch.ranks.gather(found) for task, parameter in each.items()}
     if everywhere:
         places = [f"of task `{t}` in parameter `{p}` at a loss of {losses[t]}" for t, p in everywhere.items()]
@@ -135,7 +146,7 @@ def refuse(batch: Batch, provide: AbstractContextManager[nn.Module], losses: dic
     )
 
 
-def _culprits(batch: Batch, module: nn.Module) -> dict[str, str]:
+def _nonfinite_tasks(batch: Batch, module: nn.Module) -> dict[str, str]:
     """Return the tasks with a gradient that is not finite, and the parameter it belongs to."""
     names, parameters = zip(*[(n, p) for n, p in module.named_parameters() if p.requires_grad], strict=True)
     found: dict[str, str] = {}

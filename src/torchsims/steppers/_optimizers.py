@@ -1,4 +1,4 @@
-"""Optimizers: how they are made, loaded and taken back."""
+"""Optimizers: how they are made, loaded and restored."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
@@ -10,14 +10,14 @@ from torch.optim import Optimizer
 from torchsims.steppers._copies import clones, overwrite
 from torchsims.steppers._states import copied_state
 
-__all__ = ["OptimizerFactory", "load_optimizer", "make_optimizer", "parameters_of", "reversal"]
+__all__ = ["OptimizerFactory", "load_optimizer", "make_optimizer", "parameters_of", "restorer"]
 
 OptimizerFactory: TypeAlias = Callable[[list[tuple[str, nn.Parameter]]], Optimizer]
 """What makes an optimizer of named parameters, such as ``partial(Adam, lr=1e-3)``."""
 
 
 def make_optimizer(factory: OptimizerFactory, parameters: Iterable[tuple[str, nn.Parameter]]) -> Optimizer:
-    """Return the optimizer of named parameters and refuse one that wants to compute the losses by itself."""
+    """Return the optimizer of named parameters; raise if its `step` needs a closure."""
     optimizer = factory(list(parameters))
     closure = inspect.signature(optimizer.step).parameters.get("closure")
     if closure is not None and closure.default is closure.empty:
@@ -28,7 +28,7 @@ def make_optimizer(factory: OptimizerFactory, parameters: Iterable[tuple[str, nn
 
 
 def load_optimizer(optimizer: Optimizer, state: Mapping[str, Any]) -> None:
-    """Load the state of an optimizer and refuse that of another kind; the state stays the caller's."""
+    """Load a copy of an optimizer's state; raise if it is that of another type of optimizer."""
     optimizer.load_state_dict(copied_state(dict(state)))
     for group in optimizer.param_groups:
         missing = sorted(optimizer.defaults.keys() - group.keys())
@@ -38,8 +38,8 @@ def load_optimizer(optimizer: Optimizer, state: Mapping[str, Any]) -> None:
             )
 
 
-def reversal(optimizer: Optimizer) -> Callable[[], None]:
-    """Return a function that takes back what the optimizer does from now on."""
+def restorer(optimizer: Optimizer) -> Callable[[], None]:
+    """Return a function that restores the optimizer and its parameters as they are now."""
     parameters = parameters_of(optimizer)
     values, state = clones(parameters), copied_state(optimizer.state_dict())
 

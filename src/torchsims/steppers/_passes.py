@@ -79,7 +79,7 @@ class Tasks:
 @final
 @dataclass
 class Batch:
-    """One call of a step: the closure, its micro-batches, and all that must be the same in every pass over them."""
+    """The inputs of one step: the closure, its micro-batches, and all that must be the same in every pass over them."""
 
     closure: Callable[..., Any]
     micro_batches: tuple[tuple[Any, ...], ...]
@@ -130,7 +130,7 @@ class Pass:
     """One copy's pass over a batch: its losses at once, its gradients when their coefficients are known.
 
     With a single micro-batch the graph can be kept in between. Otherwise the forward passes are repeated, with the same
-    noise and from the same buffers, and each micro-batch's graph is used up before the next is built.
+    noise and from the same buffers, and each micro-batch's graph is released before the next is built.
 
     Args:
         batch: the batch.
@@ -142,7 +142,7 @@ class Pass:
     Attributes:
         total: the totals of the tasks on this rank, `m`.
         count: the counts of the tasks on this rank, `m`.
-        plain: whether every loss was a plain scalar.
+        scalars: whether every loss was a scalar without a count.
         aux: what the closure returned beside the losses; a tuple if there are several micro-batches.
         connected: whether any gradient could be computed; a batch without labels may have none.
     """
@@ -160,11 +160,11 @@ class Pass:
         self._module = module
         self.connected = False
         self._rewind = None if keep_graph or coefficients is not None else buffers.snapshot()
-        readings = self._sweep(keep_graph, coefficients, only_plain=coefficients is not None)
+        readings = self._run_closure(keep_graph, coefficients, only_scalars=coefficients is not None)
         self._graph = readings[0].total if keep_graph else None
         self.total = _sum([reading.total.detach() for reading in readings])
         self.count = _sum([reading.count for reading in readings])
-        self.plain = all(reading.plain for reading in readings)
+        self.scalars = all(reading.scalars for reading in readings)
         self.aux = readings[0].aux if batch.single else tuple(reading.aux for reading in readings)
 
     def backward(self, coefficients: Tensor) -> None:
@@ -175,13 +175,13 @@ class Pass:
         """
         if self._rewind is not None:
             self._rewind()
-            self._sweep(True, coefficients)
+            self._run_closure(True, coefficients)
         elif self._graph is not None:
-            self._pull(self._graph, coefficients)
+            self._backward(self._graph, coefficients)
             self._graph = None
 
-    def _sweep(self, grad: bool, coefficients: Tensor | None, only_plain: bool = False) -> list[Reading]:
-        """Call the closure on every micro-batch and, where the coefficients are known, pull each back at once."""
+    def _run_closure(self, grad: bool, coefficients: Tensor | None, only_scalars: bool = False) -> list[Reading]:
+        """Call the closure on every micro-batch and, where the coefficients are known, back-propagate each at once."""
         batch = self._batch
         batch.noise.replay()
         torch.clear_autocast_cache()  # casts made in a pass without gradients would cut the graph of one with them
@@ -189,17 +189,19 @@ class Pass:
         parts = len(batch.micro_batches)
         for index, micro_batch in enumerate(batch.micro_batches):
             with batch.ranks.accumulation(last=index + 1 == parts):
-                with batch.ranks.together(parts), torch.set_grad_enabled(grad or coefficients is not None):
+                with batch.ranks.raise_on_all(parts), torch.set_grad_enabled(grad or coefficients is not None):
                     reading = batch.read(self._module, micro_batch)
-                    if only_plain and not reading.plain:
-                        raise ValueError("The closure should return plain losses as before. Found `TaskLosses`.")
+                    if only_scalars and not reading.scalars:
+                        raise ValueError(
+                            "The closure should return scalar losses as in the first step. Found `TaskLosses`."
+                        )
                 if coefficients is not None:
-                    self._pull(reading.total, coefficients)
+                    self._backward(reading.total, coefficients)
                     reading = replace(reading, total=reading.total.detach(), parts=())  # lets go of the graph
             readings.append(reading)
         return readings
 
-    def _pull(self, total: Tensor, coefficients: Tensor) -> None:
+    def _backward(self, total: Tensor, coefficients: Tensor) -> None:
         ranks = self._batch.ranks
         with torch.enable_grad():
             objective = (coefficients.to(total) * total).sum()

@@ -1,8 +1,10 @@
+"""What a step reports."""
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-__all__ = ["NO_LABEL", "OVERFLOW", "MeritReport", "ObjectiveReport", "Report", "known"]
+__all__ = ["NO_LABEL", "OVERFLOW", "MeritReport", "ObjectiveReport", "Report", "nan_if_unlabelled"]
 
 NO_LABEL = "no task has a label in this batch"
 OVERFLOW = "a scaled gradient overflowed"
@@ -10,7 +12,7 @@ OVERFLOW = "a scaled gradient overflowed"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Report:
-    """What happened in a step. Losses are those of the whole batch, over all micro-batches and ranks.
+    """What happened in a step. Losses are those of the global batch, over all micro-batches and ranks.
 
     Attributes:
         losses: the loss of every task at the model, before the step; NaN where no element had a label.
@@ -51,6 +53,6 @@ class MeritReport(Report):
     challenger: Mapping[str, float]
 
 
-def known(losses: Sequence[float], labelled: Sequence[float]) -> list[float]:
+def nan_if_unlabelled(losses: Sequence[float], labelled: Sequence[float]) -> list[float]:
     """Return the losses, NaN for the tasks without labels."""
     return [loss if label else float("nan") for loss, label in zip(losses, labelled, strict=True)]

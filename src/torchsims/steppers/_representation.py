@@ -1,4 +1,4 @@
-"""The gradients of every task's total by a shared representation, and the way from there to the parameters."""
+"""Per-task gradients by a shared representation, and their back-propagation to the parameters."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from torchsims.losses import Reading
 from torchsims.steppers._copies import Buffers
 from torchsims.steppers._passes import Batch
 from torchsims.steppers._shared import Found, stacked
-from torchsims.steppers._task_gradients import pull_back, sweep
+from torchsims.steppers._task_gradients import add_gradients, run_closure
 from torchsims.steppers._torch_private import map_tensors
 
 __all__ = ["AtRepresentation"]
@@ -19,7 +19,7 @@ __all__ = ["AtRepresentation"]
 
 @final
 class AtRepresentation:
-    """One forward pass, a backward pass a task from its loss to the representation, and one from there for all.
+    """One forward pass, one backward pass per task to the representation, and one from there for all tasks.
 
     The representation is what a module returns; in the passes of the tasks it is cut out of the graph. Of a single
     micro-batch the graph behind it is kept; several are passed through once more when the direction is known.
@@ -51,7 +51,7 @@ class AtRepresentation:
         self.found: Found = [{} for _ in parameters]
         self.blocks: list[Tensor] = []
         with self._cut() as leaves:
-            readings = [self._used_up(reading, leaves) for reading in sweep(batch, model)]
+            readings = [self._backward_and_release(reading, leaves) for reading in run_closure(batch, model)]
         total, count, aux = zip(*readings, strict=True)
         self.total, self.count = torch.stack(total).sum(0), torch.stack(count).sum(0)
         self.aux: Any = aux[0] if batch.single else aux
@@ -79,14 +79,14 @@ class AtRepresentation:
             self._rewind()
             sizes = iter(self._sizes)
             with self._cut(detach=False):
-                for _ in sweep(self._batch, self._model):
+                for _ in run_closure(self._batch, self._model):
                     size = next(sizes)
                     self._add(found, self._outputs, vectors[:size])
                     self._outputs, vectors = [], vectors[size:]
         return self._summed(found)
 
     def _add(self, found: Found, outputs: list[Tensor], vectors: Sequence[Tensor]) -> None:
-        pull_back(found, outputs, self._parameters, 0, [v.to(o) for v, o in zip(vectors, outputs, strict=True)])
+        add_gradients(found, outputs, self._parameters, 0, [v.to(o) for v, o in zip(vectors, outputs, strict=True)])
 
     def _summed(self, found: Found) -> dict[int, Tensor]:
         """Return the unscaled sums over the ranks."""
@@ -101,7 +101,7 @@ class AtRepresentation:
         ranks.sum_all(list(summed.values()))
         return summed
 
-    def _used_up(self, reading: Reading, leaves: list[Tensor]) -> tuple[Tensor, Tensor, Any]:
+    def _backward_and_release(self, reading: Reading, leaves: list[Tensor]) -> tuple[Tensor, Tensor, Any]:
         if not leaves:
             raise ValueError("Module `features` should be called by the closure. Found no call with a gradient.")
         self._batch.scale(torch.zeros_like(reading.total))  # a scaler that has scaled nothing cannot unscale
@@ -109,7 +109,7 @@ class AtRepresentation:
         tasks = [task for task, part in enumerate(reading.parts) if part.requires_grad]
         for task in tasks:
             loss = self._batch.scale(reading.loss(task))
-            pull_back([*self.found, *at], [loss], [*self._parameters, *leaves], task, retain=task != tasks[-1])
+            add_gradients([*self.found, *at], [loss], [*self._parameters, *leaves], task, retain=task != tasks[-1])
         self._at += zip([leaf.detach() for leaf in leaves], at, strict=True)
         self._sizes.append(len(leaves))
         leaves.clear()
@@ -119,7 +119,7 @@ class AtRepresentation:
 
     @contextmanager
     def _cut(self, detach: bool = True) -> Iterator[list[Tensor]]:
-        """Note the tensors that the module returns, and give others leaves in their place."""
+        """Record the tensors that the module returns, and replace them by leaves."""
         leaves: list[Tensor] = []
 
         def note(tensor: Tensor) -> Tensor:

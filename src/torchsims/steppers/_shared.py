@@ -1,4 +1,4 @@
-"""Which parameters the tasks share, and the gradients of the tasks by them as one block of rows a parameter."""
+"""Which parameters the tasks share, and the per-task gradients by them, one block of rows per parameter."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol, final
@@ -16,7 +16,7 @@ Found = list[dict[int, Tensor]]
 
 @final
 class Sharing:
-    """Which parameters are shared: those that two tasks were seen to reach, or those that the user names.
+    """Which parameters are shared: those that the losses of two tasks depend on, or those that the user names.
 
     Once shared, always shared: a batch in which all but one task lack labels changes nothing.
 
@@ -37,11 +37,11 @@ class Sharing:
             if not matching:
                 raise ValueError(
                     "Parameter `shared` should name modules or parameters that are trained. "
-                    f"Found `{prefix}`, which is none."
+                    f"Found `{prefix}`, which names none."
                 )
             self.shared |= matching
 
-    def look(self, found: Found, tasks: int, ranks: Ranks) -> list[list[int]]:
+    def update(self, found: Found, tasks: int, ranks: Ranks) -> list[list[int]]:
         """Return the tasks that reach each parameter on any rank, and remember which parameters are shared."""
         reach = torch.zeros(len(found), tasks)
         for row, each in zip(reach, found, strict=True):

@@ -1,4 +1,4 @@
-"""States: how they are copied, put back, and checked before they are loaded."""
+"""States: how they are copied, reloaded, and checked before they are loaded."""
 
 import copy
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""The gradients of every task's total, over the micro-batches of one step."""
+"""Per-task gradients by the parameters, over the micro-batches of one step."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, final
@@ -11,22 +11,22 @@ from torchsims.steppers._passes import Batch
 from torchsims.steppers._shared import Found, stacked
 from torchsims.steppers._torch_private import parameters_in_graph
 
-__all__ = ["AtParameters", "pull_back", "sweep"]
+__all__ = ["AtParameters", "add_gradients", "run_closure"]
 
 
-def sweep(batch: Batch, module: nn.Module) -> Iterator[Reading]:
+def run_closure(batch: Batch, module: nn.Module) -> Iterator[Reading]:
     """Call the closure on every micro-batch, with a graph, where no wrapper reduces gradients."""
     batch.noise.replay()
     torch.clear_autocast_cache()  # casts made in a pass without gradients would cut the graph of one with them
     parts = len(batch.micro_batches)
     for micro_batch in batch.micro_batches:
         with batch.ranks.accumulation(last=False):
-            with batch.ranks.together(parts), torch.enable_grad():
+            with batch.ranks.raise_on_all(parts), torch.enable_grad():
                 reading = batch.read(module, micro_batch)
             yield reading
 
 
-def pull_back(
+def add_gradients(
     found: Found,
     outputs: Sequence[Tensor],
     inputs: Sequence[Tensor],
@@ -43,7 +43,7 @@ def pull_back(
 
 @final
 class AtParameters:
-    """One forward pass over a batch, and a backward pass a task; each micro-batch's graph is used up before the next.
+    """One forward pass over a batch and one backward pass per task; each graph is released before the next.
 
     Args:
         batch: the batch.
@@ -66,13 +66,13 @@ class AtParameters:
         self._shared: dict[int, nn.Parameter] = {}
         self.found: Found = [{} for _ in parameters]
         self.blocks: list[Tensor] = []
-        readings = [self._used_up(reading) for reading in sweep(batch, module)]
+        readings = [self._backward_and_release(reading) for reading in run_closure(batch, module)]
         total, count, aux = zip(*readings, strict=True)
         self.total, self.count = torch.stack(total).sum(0), torch.stack(count).sum(0)
         self.aux: Any = aux[0] if batch.single else aux
 
     def select(self, tasks: list[int], shared: list[int]) -> None:
-        """Form the blocks of the tasks with labels, one a shared parameter, summed over the ranks."""
+        """Form the blocks of the tasks with labels, one per shared parameter, summed over the ranks."""
         self._shared = {index: self._parameters[index] for index in shared}
         self.blocks = [stacked(self.found[index], p, tasks) for index, p in self._shared.items()]
         self._batch.ranks.sum_all(self.blocks)
@@ -84,8 +84,8 @@ class AtParameters:
     def gradients(self, direction: Sequence[Tensor]) -> dict[int, Tensor]:
         return {i: d.view_as(p).to(p.dtype) for (i, p), d in zip(self._shared.items(), direction, strict=True)}
 
-    def _used_up(self, reading: Reading) -> tuple[Tensor, Tensor, Any]:
-        """Pull every task back, and return what remains of the micro-batch without its graph."""
+    def _backward_and_release(self, reading: Reading) -> tuple[Tensor, Tensor, Any]:
+        """Back-propagate every task, and return the totals and counts without their graph."""
         tasks = [i for i, part in enumerate(reading.parts) if part.requires_grad]
         groups = [tasks[i : i + self._chunk] for i in range(0, len(tasks), self._chunk)]
         self._batch.scale(torch.zeros_like(reading.total))  # a scaler that has scaled nothing cannot unscale
@@ -96,10 +96,10 @@ class AtParameters:
 
     def _one(self, reading: Reading, group: list[int], retain: bool) -> None:
         (task,) = group
-        pull_back(self.found, [self._batch.scale(reading.loss(task))], self._parameters, task, retain=retain)
+        add_gradients(self.found, [self._batch.scale(reading.loss(task))], self._parameters, task, retain=retain)
 
     def _several(self, reading: Reading, group: list[int], retain: bool) -> None:
-        """Pull several tasks back in one batched pass, whose rows do not say which parameters a task reaches."""
+        """Back-propagate several tasks in one batched pass, whose rows do not tell which parameters a task reaches."""
         total = self._batch.scale(reading.total)
         rows = torch.eye(len(total), dtype=total.dtype, device=total.device)[group]
         reached = [parameters_in_graph(reading.parts[task]) for task in group]

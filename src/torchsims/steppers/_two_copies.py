@@ -1,4 +1,4 @@
-"""What a stepper with two copies keeps: the challenger, the random iterate, and both in its state."""
+"""The base class of steppers with two copies: the challenger, the random iterate, and their state."""
 
 import random
 from collections.abc import Iterator, Mapping
@@ -72,7 +72,7 @@ class TwoCopies(Stepper[MeritReport]):
 
     @contextmanager
     def _lend(self) -> Iterator[None]:
-        self._check_home()
+        self._check_not_lent()
         self._lent = True
         try:
             yield
@@ -128,4 +128,4 @@ class TwoCopies(Stepper[MeritReport]):
         overwrite(tensors, [saved[name] for name in names])
 
     def _tensor_names(self) -> list[str]:
-        return [*self._names, *map(self._plain_name, self._buffers.names)]
+        return [*self._names, *map(self._clean_name, self._buffers.names)]

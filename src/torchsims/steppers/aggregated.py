@@ -1,4 +1,4 @@
-"""Steppers of gradient-level methods: a gradient a task, exact over micro-batches and ranks."""
+"""Aggregated: the stepper of gradient-level methods, exact over micro-batches and ranks."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -14,15 +14,15 @@ from torchsims._statistics import WithStatistics
 from torchsims.aggregations import Aggregation, WeightedAggregation, from_torchjd
 from torchsims.normalizers import Normalizer
 from torchsims.steppers._base import Stepper
-from torchsims.steppers._gradients import finite, refuse, tell, unscale
+from torchsims.steppers._global_batch import GlobalBatch, check_counts, check_losses, to_host
+from torchsims.steppers._gradients import gradients_finite, inform_scaler, raise_nonfinite_gradients, unscale
 from torchsims.steppers._optimizers import OptimizerFactory, load_optimizer, make_optimizer
 from torchsims.steppers._passes import Batch
-from torchsims.steppers._reports import NO_LABEL, OVERFLOW, Report, known
+from torchsims.steppers._reports import NO_LABEL, OVERFLOW, Report, nan_if_unlabelled
 from torchsims.steppers._representation import AtRepresentation
 from torchsims.steppers._shared import Rows, Sharing
 from torchsims.steppers._states import check_type
 from torchsims.steppers._task_gradients import AtParameters
-from torchsims.steppers._whole_batch import WholeBatch, check_counts, check_losses, to_host
 from torchsims.transforms import Transform
 
 __all__ = ["Aggregated"]
@@ -36,7 +36,7 @@ class Aggregated(Stepper[Report]):
         \theta \leftarrow \theta - \eta \, d(g_1, \ldots, g_m), \qquad g_i = \nabla_\theta \psi(L_i), \qquad
         \theta_i \leftarrow \theta_i - \eta \, \nabla_{\theta_i} \psi(L_i)
 
-    - :math:`\theta`: the parameters that tasks share, found by themselves: those that the losses of two tasks depend
+    - :math:`\theta`: the parameters that tasks share, found automatically: those that the losses of two tasks depend
       on. Where the closure stacks its losses, or the model is compiled as a whole, that is all of them: name the shared
       ones then.
     - :math:`\theta_i`: all others, the heads, which follow their own task, with weight one.
@@ -49,8 +49,8 @@ class Aggregated(Stepper[Report]):
     for all samples, and one pass takes the direction from there to the parameters before it, as MGDA-UB does. It is
     another direction, and :math:`m` gradients of that size are kept: less where the representation of a batch is
     smaller than :math:`\theta`, more elsewhere. Only methods of the Gramian allow that, and several micro-batches need
-    a second forward pass. The module is given, and not its
-    output, because the closure then stays as it is, whatever the model returns.
+    a second forward pass. The module is given, and not its output, because the closure then stays as it is, whatever
+    the model returns.
 
     The weights in a report are those of :math:`\nabla L_i` in :math:`d`; NaN if it is not a sum of them.
 
@@ -115,38 +115,38 @@ class Aggregated(Stepper[Report]):
             raise ValueError(f"Parameter `chunk` should be positive. Found `chunk = {chunk}`.")
         self.transform = self.aggregation.transform if transform is None else transform
         self._chunk = chunk
-        self._features = self._find(features, shared)
+        self._features = self._find_features(features, shared)
         self._sharing = Sharing(self._names, None if isinstance(shared, str) else shared)
         own = [(f"aggregation.{name}", p) for name, p in self.aggregation.named_parameters()]
         self.outer = make_optimizer(outer, [*zip(self._names, self._theta, strict=True), *own])
 
     def _gradients(self, batch: Batch, scaler: GradScaler | None) -> Report:
         rows = self._pass(batch)
-        (whole,) = self._whole_batch(rows)
-        tasks = self._labelled(whole)
-        losses = self._tasks.by_name(known(whole.losses.tolist(), whole.labelled.tolist()))
+        (reduced,) = self._reduce_losses(rows)
+        tasks = self._labelled(reduced)
+        losses = self._tasks.by_name(nan_if_unlabelled(reduced.losses.tolist(), reduced.labelled.tolist()))
         report = Report(losses=losses, weights=dict.fromkeys(losses, 0.0), aux=rows.aux)
         if not tasks:
-            tell(scaler, self.outer, True)
+            inform_scaler(scaler, self.outer, True)
             return replace(report, skipped=NO_LABEL)
         heads = self._split(rows, tasks)
         if not unscale([*rows.blocks, *heads.values()], batch.scale, self._ranks):
             if scaler is None:
-                refuse(batch, nullcontext(self.model), losses)
+                raise_nonfinite_gradients(batch, nullcontext(self.model), losses)
             return self._overflow(report, scaler)
-        weights = self._tasks.by_name(self._place(whole, rows, heads).tolist())
-        if not finite(self.outer, self._ranks):
+        weights = self._tasks.by_name(self._set_gradients(reduced, rows, heads).tolist())
+        if not gradients_finite(self.outer, self._ranks):
             if scaler is None:
                 raise ValueError(
                     f"The direction of `{type(self.aggregation).__name__}` should be finite, as all gradients are. "
                     f"Found one that is not, for weights of {weights}."
                 )
             return self._overflow(report, scaler)
-        tell(scaler, self.outer, True)
+        inform_scaler(scaler, self.outer, True)
         return replace(report, weights=weights)
 
     def _overflow(self, report: Report, scaler: GradScaler) -> Report:
-        tell(scaler, self.outer, False)
+        inform_scaler(scaler, self.outer, False)
         return replace(report, skipped=OVERFLOW)
 
     def _pass(self, batch: Batch) -> Rows:
@@ -154,9 +154,9 @@ class Aggregated(Stepper[Report]):
             return AtParameters(batch, self.model, self._theta, self._chunk)
         return AtRepresentation(batch, self.model, self._buffers, self._theta, self._features)
 
-    def _labelled(self, whole: WholeBatch) -> list[int]:
+    def _labelled(self, reduced: GlobalBatch) -> list[int]:
         """Check the losses before anything is computed from them, and return the tasks that have a label."""
-        counts, labelled, losses = to_host(whole.count, whole.labelled, whole.losses)
+        counts, labelled, losses = to_host(reduced.count, reduced.labelled, reduced.losses)
         positive = self.aggregation.positive or self.transform.positive
         check_counts(self._tasks, counts)
         check_losses(self._tasks, losses, labelled, self._lower_bounds, positive, "the model")
@@ -166,7 +166,7 @@ class Aggregated(Stepper[Report]):
         """Form the rows of what is shared, and return the gradients of all else by parameter and task."""
         before = set(self._sharing.shared)
         self._reversals.append(lambda: setattr(self._sharing, "shared", before))
-        reached = self._sharing.look(rows.found, len(self._tasks.names), self._ranks)
+        reached = self._sharing.update(rows.found, len(self._tasks.names), self._ranks)
         if not any(reached) and self._features is None:
             raise ValueError(
                 "The closure should compute the losses with the model it is given. "
@@ -185,33 +185,33 @@ class Aggregated(Stepper[Report]):
         return heads
 
     @torch.no_grad()
-    def _place(self, whole: WholeBatch, rows: Rows, heads: Mapping[tuple[int, int], Tensor]) -> Tensor:
+    def _set_gradients(self, reduced: GlobalBatch, rows: Rows, heads: Mapping[tuple[int, int], Tensor]) -> Tensor:
         """Leave the direction in the gradients, and return the weights of the losses in it, `m`."""
-        slope = self.transform.slope(whole.adjusted)
-        coefficients = whole.per_total(slope)  # (task,)
+        slope = self.transform.slope(reduced.adjusted)
+        coefficients = reduced.per_total(slope)  # (task,)
         for block in rows.blocks:
-            block.mul_(coefficients[whole.labelled, None].to(block))
-        direction, w = self._aggregate(rows, whole)
+            block.mul_(coefficients[reduced.labelled, None].to(block))
+        direction, w = self._aggregate(rows, reduced)
         for index, gradient in rows.gradients(direction).items():
             self._theta[index].grad = gradient
         for (index, task), gradient in heads.items():
             p, part = self._theta[index], gradient * coefficients[task].to(gradient)
             p.grad = part if p.grad is None else p.grad + part
-        return torch.zeros_like(slope).masked_scatter(whole.labelled, w.to(slope)) * slope / whole.unit
+        return torch.zeros_like(slope).masked_scatter(reduced.labelled, w.to(slope)) * slope / reduced.unit
 
-    def _aggregate(self, rows: Rows, whole: WholeBatch) -> tuple[list[Tensor], Tensor]:
+    def _aggregate(self, rows: Rows, reduced: GlobalBatch) -> tuple[list[Tensor], Tensor]:
         """Return the direction, block by block, and the weights of the rows in it, `k`."""
-        losses = whole.adjusted[whole.labelled]
+        losses = reduced.adjusted[reduced.labelled]
         if not rows.blocks:  # nothing is shared
             return [], torch.ones_like(losses)
         if isinstance(self.aggregation, WeightedAggregation):
-            w = self.aggregation.weights(rows.gramian(), losses, whole.labelled)
+            w = self.aggregation.weights(rows.gramian(), losses, reduced.labelled)
             return [w.to(block) @ block for block in rows.blocks], w
         jacobian = torch.cat([block.to(losses.device) for block in rows.blocks], 1)
-        direction, w = self.aggregation.combine(jacobian, losses, whole.labelled)
+        direction, w = self.aggregation.combine(jacobian, losses, reduced.labelled)
         return list(torch.split(direction, [block.shape[1] for block in rows.blocks])), w
 
-    def _find(self, features: nn.Module | str | None, shared: Sequence[str] | None) -> nn.Module | None:
+    def _find_features(self, features: nn.Module | str | None, shared: Sequence[str] | None) -> nn.Module | None:
         """Return the module whose output is the representation, if that is what is shared."""
         if isinstance(shared, str) and shared != "representation":
             raise ValueError(
@@ -229,7 +229,7 @@ class Aggregated(Stepper[Report]):
             )
         if not isinstance(features, str):
             return features
-        modules: dict[str, nn.Module] = {self._plain_name(name): each for name, each in self.model.named_modules()}
+        modules: dict[str, nn.Module] = {self._clean_name(name): each for name, each in self.model.named_modules()}
         if features not in modules:
             raise ValueError(
                 f"Parameter `features` should name a module of the model. Found `features = {features!r}`."

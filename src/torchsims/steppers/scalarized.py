@@ -1,4 +1,4 @@
-"""One-copy steppers: any loss-level method, exact over micro-batches and ranks."""
+"""Scalarized: the stepper of loss-level methods, exact over micro-batches and ranks."""
 
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
@@ -13,12 +13,12 @@ from torchsims._statistics import WithStatistics
 from torchsims.normalizers import Normalizer
 from torchsims.scalarizations import Scalarization, from_torchjd
 from torchsims.steppers._base import Stepper
-from torchsims.steppers._gradients import finish, finite, refuse
-from torchsims.steppers._optimizers import OptimizerFactory, load_optimizer, make_optimizer, reversal
+from torchsims.steppers._global_batch import GlobalBatch, check_counts, check_losses, to_host
+from torchsims.steppers._gradients import gradients_finite, raise_nonfinite_gradients, reduce_and_unscale
+from torchsims.steppers._optimizers import OptimizerFactory, load_optimizer, make_optimizer, restorer
 from torchsims.steppers._passes import Batch, Pass
-from torchsims.steppers._reports import NO_LABEL, OVERFLOW, ObjectiveReport, known
+from torchsims.steppers._reports import NO_LABEL, OVERFLOW, ObjectiveReport, nan_if_unlabelled
 from torchsims.steppers._states import check_type
-from torchsims.steppers._whole_batch import WholeBatch, check_counts, check_losses, to_host
 
 __all__ = ["Scalarized"]
 
@@ -29,7 +29,7 @@ class Scalarized(Stepper[ObjectiveReport]):
 
     The coefficients :math:`\partial S / \partial L_i` come from the losses of the whole batch, over all micro-batches
     and ranks; then one backward pass gives the gradient. One forward and one backward pass; with several micro-batches
-    two forward passes, unless the method is linear in the losses and the closure returns plain scalars.
+    two forward passes, unless the method is linear in the losses and the closure returns scalars without counts.
 
     Args:
         model: a module, plain, inside `DistributedDataParallel`, or sharded with `fully_shard`.
@@ -79,67 +79,67 @@ class Scalarized(Stepper[ObjectiveReport]):
         own = [(f"scalarization.{name}", p) for name, p in scalarization.named_parameters()]
         self.outer = make_optimizer(outer, [*zip(self._names, self._theta, strict=True), *own])
         self._observe: Callable[[], None] | None = None
-        self._plain: Tensor | None = None
+        self._scalar_losses: Tensor | None = None
 
     def _gradients(self, batch: Batch, scaler: GradScaler | None) -> ObjectiveReport:
         early = self._early_coefficients(batch)
         here = Pass(batch, self.model, self._buffers, keep_graph=batch.single, coefficients=early)
-        (whole,) = self._whole_batch(here)
-        self._remember_plain(whole.losses if here.plain else None)
-        objective, coefficients, own = self._differentiate(whole)
+        (reduced,) = self._reduce_losses(here)
+        self._remember_scalars(reduced.losses if here.scalars else None)
+        objective, coefficients, own = self._differentiate(reduced)
         if early is None:
-            here.backward(whole.per_total(coefficients))
-        finish(self.outer, self._theta, self._ranks, scaler, here.connected)
+            here.backward(reduced.per_total(coefficients))
+        reduce_and_unscale(self.outer, self._theta, self._ranks, scaler, here.connected)
         # After unscaling: the method's own gradients come from the losses and were never scaled.
         for p, gradient in zip(self.scalarization.parameters(), own, strict=True):
             p.grad = gradient
         if self.scalarization.observes:
-            self._observe = lambda: self._look_after(batch, whole.unit)
-        weights = (coefficients / whole.unit).where(whole.labelled, 0)
-        return self._report(batch, whole, objective, weights, here.aux, scaled=scaler is not None)
+            self._observe = lambda: self._observe_after_step(batch, reduced.unit)
+        weights = (coefficients / reduced.unit).where(reduced.labelled, 0)
+        return self._report(batch, reduced, objective, weights, here.aux, scaled=scaler is not None)
 
-    def _differentiate(self, whole: WholeBatch) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
+    def _differentiate(self, reduced: GlobalBatch) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
         """Return S, its derivatives by the losses, and those by the method's own parameters."""
-        losses = whole.adjusted.detach().requires_grad_()
+        losses = reduced.adjusted.detach().requires_grad_()
         own = tuple(self.scalarization.parameters())
         with torch.enable_grad():
-            objective = self.scalarization(losses, whole.labelled)
+            objective = self.scalarization(losses, reduced.labelled)
             coefficients, *gradients = torch.autograd.grad(objective, (losses, *own), materialize_grads=True)
         return objective.detach(), coefficients, tuple(gradients)
 
     def _early_coefficients(self, batch: Batch) -> Tensor | None:
         """Return the coefficients of the totals where they do not depend on the losses, else nothing.
 
-        Several micro-batches then need one forward pass each. That the closure returns plain scalars, which count one
-        each, is known from the second step on; the first takes the general way to the same numbers.
+        Several micro-batches then need one forward pass each. That the closure returns scalars, which count one each,
+        is known from the second step on; the first step takes the general way to the same numbers.
         """
-        if batch.single or self._plain is None or not self.scalarization.linear or self.normalizer is not None:
+        if batch.single or self._scalar_losses is None or not self.scalarization.linear or self.normalizer is not None:
             return None
-        ones = torch.ones_like(self._plain)
+        ones = torch.ones_like(self._scalar_losses)
         training = self.scalarization.training
         self.scalarization.eval()  # in which it does what its next training step will do, and changes nothing
         try:
-            _, coefficients, _ = self._differentiate(WholeBatch(ones, ones, ones.bool(), ones, 1.0))
+            _, coefficients, _ = self._differentiate(GlobalBatch(ones, ones, ones.bool(), ones, 1.0))
         finally:
             self.scalarization.train(training)
         return coefficients / (len(batch.micro_batches) * self._ranks.size)
 
-    def _remember_plain(self, losses: Tensor | None) -> None:
-        """Keep the losses if they are plain scalars, for as long as the step is not given up."""
-        before = self._plain
+    def _remember_scalars(self, losses: Tensor | None) -> None:
+        """Keep the losses if they are scalars without counts; undone if the step is."""
+        before = self._scalar_losses
 
         def back() -> None:
-            self._plain = before
+            self._scalar_losses = before
 
         self._reversals.append(back)
-        self._plain = losses
+        self._scalar_losses = losses
 
     def _apply(self) -> None:
         observe, self._observe = self._observe, None  # it refers to the batch, which need not outlive the step
         if observe is None:
             self.outer.step()
             return
-        back = reversal(self.outer)
+        back = restorer(self.outer)
         self.outer.step()
         try:
             observe()
@@ -147,22 +147,27 @@ class Scalarized(Stepper[ObjectiveReport]):
             back()
             raise
 
-    def _look_after(self, batch: Batch, unit: Tensor | float) -> None:
-        """Show the method the losses of the same batch after the step; the buffers have seen it already."""
+    def _observe_after_step(self, batch: Batch, unit: Tensor | float) -> None:
+        """Let the method observe the losses of the same batch after the step; the buffers have seen it already."""
         restore = self._buffers.snapshot()
         torch.clear_autocast_cache()
         after = Pass(batch, self.model, self._buffers)
         restore()
-        (whole,) = self._whole_batch(after, unit=unit)
-        labelled, losses = to_host(whole.labelled, whole.losses)
+        (reduced,) = self._reduce_losses(after, unit=unit)
+        labelled, losses = to_host(reduced.labelled, reduced.losses)
         check_losses(self._tasks, losses, labelled, self._lower_bounds, self.scalarization.positive, "the next point")
-        self.scalarization.observe(whole.adjusted, whole.labelled)
+        self.scalarization.observe(reduced.adjusted, reduced.labelled)
 
     def _report(
-        self, batch: Batch, whole: WholeBatch, objective: Tensor, weights: Tensor, aux: Any, scaled: bool
+        self, batch: Batch, reduced: GlobalBatch, objective: Tensor, weights: Tensor, aux: Any, scaled: bool
     ) -> ObjectiveReport:
         counts, labelled, losses, w, (value,), (sound,) = to_host(
-            whole.count, whole.labelled, whole.losses, weights, objective, finite(self.outer, self._ranks)
+            reduced.count,
+            reduced.labelled,
+            reduced.losses,
+            weights,
+            objective,
+            gradients_finite(self.outer, self._ranks),
         )
         by_name = self._tasks.by_name
         check_counts(self._tasks, counts)
@@ -172,10 +177,14 @@ class Scalarized(Stepper[ObjectiveReport]):
             skipped = NO_LABEL
         elif not sound:
             if not scaled:
-                refuse(batch, nullcontext(self.model), by_name(losses))
+                raise_nonfinite_gradients(batch, nullcontext(self.model), by_name(losses))
             skipped = OVERFLOW
         return ObjectiveReport(
-            losses=by_name(known(losses, labelled)), weights=by_name(w), objective=value, aux=aux, skipped=skipped
+            losses=by_name(nan_if_unlabelled(losses, labelled)),
+            weights=by_name(w),
+            objective=value,
+            aux=aux,
+            skipped=skipped,
         )
 
     def _optimizers(self) -> list[Optimizer]:
@@ -197,4 +206,4 @@ class Scalarized(Stepper[ObjectiveReport]):
         super()._load(state)
         self.scalarization.load_state_dict(state["scalarization"])
         load_optimizer(self.outer, state["outer"])
-        self._plain = None
+        self._scalar_losses = None

@@ -9,12 +9,18 @@ from torch.amp.grad_scaler import GradScaler
 
 from torchsims import merit
 from torchsims.normalizers import Normalizer
-from torchsims.steppers._gradients import add_proximal, finish, finite, refuse, squared_distance
-from torchsims.steppers._optimizers import OptimizerFactory, reversal
+from torchsims.steppers._global_batch import GlobalBatch, check_counts, check_losses, to_host
+from torchsims.steppers._gradients import (
+    add_proximal,
+    gradients_finite,
+    raise_nonfinite_gradients,
+    reduce_and_unscale,
+    squared_distance,
+)
+from torchsims.steppers._optimizers import OptimizerFactory, restorer
 from torchsims.steppers._passes import Batch, Pass
-from torchsims.steppers._reports import NO_LABEL, OVERFLOW, MeritReport, known
+from torchsims.steppers._reports import NO_LABEL, OVERFLOW, MeritReport, nan_if_unlabelled
 from torchsims.steppers._two_copies import Evaluation, TwoCopies
-from torchsims.steppers._whole_batch import WholeBatch, check_counts, check_losses, to_host
 from torchsims.transforms import Identity, Log, Transform
 
 __all__ = ["FOOPS", "SIMS"]
@@ -33,7 +39,7 @@ class SIMS(TwoCopies):
 
     - :math:`\theta`: the trainable parameters of ``model``;
     - :math:`\theta'`: the challenger, a copy of them that this object holds;
-    - :math:`\tau` (``tau``): the temperature; small values look only at the task with the least to gain;
+    - :math:`\tau` (``tau``): the temperature; small values consider only the task with the least to gain;
     - :math:`\lambda` (``prox``): the proximal weight;
     - :math:`\psi` (``transform``): the logarithm, or something to compare it with;
     - :math:`\rho` (``augment``): a floor under all weights, so that no task is starved; 0 in the paper;
@@ -41,7 +47,7 @@ class SIMS(TwoCopies):
 
     With :math:`\psi = \ln` multiplying a loss by a constant changes nothing, by a power of two not even a bit, so that
     preferences go into ``preference`` and not into the losses. With equal rates for both copies and no perturbation the
-    two stay equal for ever, every weight stays :math:`1/m`, and the method is gradient descent on the sum of the log
+    two stay equal forever, every weight stays :math:`1/m`, and the method is gradient descent on the sum of the log
     losses: give the challenger a larger rate, or ``perturb`` it.
 
     Args:
@@ -53,7 +59,7 @@ class SIMS(TwoCopies):
         transform: :math:`\psi`, the logarithm by default.
         augment: :math:`\rho \ge 0`.
         preference: :math:`p_i > 0` by task; 1 for those not named.
-        normalize: divides the losses by a running estimate of their size first; pointless under a logarithm.
+        normalize: divides the losses by a running estimate of their size first; has no effect under a logarithm.
         lower_bounds: a bound by task for losses that can go below zero; their distance to it is what counts.
         order: ``"simultaneous"``, Algorithm 1, or ``"alternating"``: the challenger steps first, and the model answers
             its new losses; one more forward pass.
@@ -62,7 +68,7 @@ class SIMS(TwoCopies):
             gets later do not reach the second module.
         perturb: starts the challenger this far away in every coordinate, in seeded directions.
         keep_random_iterate: keeps a uniformly drawn iterate, Algorithm 1's output, for :meth:`random_iterate`.
-        seed: for ``perturb`` and ``keep_random_iterate``.
+        seed: seed of ``perturb`` and ``keep_random_iterate``.
         process_group: the ranks that share a batch; those of the wrapper, or else all of them, by default.
 
     Attributes:
@@ -124,22 +130,22 @@ class SIMS(TwoCopies):
         with challenger.module() as module:
             rewind = challenger.module_buffers.snapshot() if self.order == "alternating" else None
             at_challenger = Pass(batch, module, challenger.module_buffers, keep_graph=batch.single)
-            here, there = self._whole_batch(at_theta, at_challenger)
+            here, there = self._reduce_losses(at_theta, at_challenger)
             for_theta, for_challenger = self._coefficients(here, there)
             # Eq. (grad_1), the gradient of h in theta': sum_i w_i grad psi(L_i(theta')) + lambda (theta' - theta)
             at_challenger.backward(there.per_total(for_challenger))
             challenger.collect_gradients()
-        finish(self.inner, challenger.parameters, self._ranks, scaler, at_challenger.connected)
+        reduce_and_unscale(self.inner, challenger.parameters, self._ranks, scaler, at_challenger.connected)
         if self.prox:
             add_proximal(theta, challenger.parameters, self.prox, target=1)
 
         if rewind is not None and self._move_challenger():
-            here, there = self._whole_batch(at_theta, self._look_again(batch, rewind), unit=here.unit)
+            here, there = self._reduce_losses(at_theta, self._pass_after_move(batch, rewind), unit=here.unit)
             for_theta, _ = self._coefficients(here, there)
 
         # Eq. (grad_2), turned into descent on -h: sum_i w_i grad psi(L_i(theta)) - lambda (theta - theta')
         at_theta.backward(here.per_total(for_theta))
-        finish(self.outer, theta, self._ranks, scaler, at_theta.connected)
+        reduce_and_unscale(self.outer, theta, self._ranks, scaler, at_theta.connected)
         if self.prox:
             add_proximal(theta, challenger.parameters, self.prox, target=0)
         return self._report(batch, here, there, at_theta.aux, scaled=scaler is not None)
@@ -172,10 +178,10 @@ class SIMS(TwoCopies):
                 first, second = get_args(known_values)
                 raise ValueError(f"Parameter `{name}` should be {first!r} or {second!r}. Found `{name} = {value!r}`.")
 
-    def _coefficients(self, here: WholeBatch, there: WholeBatch) -> tuple[Tensor, Tensor]:
+    def _coefficients(self, here: GlobalBatch, there: GlobalBatch) -> tuple[Tensor, Tensor]:
         return merit.coefficients(here.adjusted, there.adjusted, **self._settings(here))
 
-    def _settings(self, here: WholeBatch) -> dict[str, Any]:
+    def _settings(self, here: GlobalBatch) -> dict[str, Any]:
         preference = self._tasks.tensor(self._preference, 1.0, here.losses, "preference") if self._preference else None
         return {
             "tau": self.tau,
@@ -186,15 +192,15 @@ class SIMS(TwoCopies):
         }
 
     def _move_challenger(self) -> bool:
-        """Let the challenger step before the model does, for as long as the step is not given up."""
-        if not finite(self.inner, self._ranks):
+        """Let the challenger step before the model does; undone if the step fails. Return whether it moved."""
+        if not gradients_finite(self.inner, self._ranks):
             return False
-        self._reversals.append(reversal(self.inner))
+        self._reversals.append(restorer(self.inner))
         self.inner.step()
         return True
 
-    def _look_again(self, batch: Batch, rewind: Callable[[], None]) -> Pass:
-        """Return the losses of the challenger where it is now; its buffers have seen this batch already."""
+    def _pass_after_move(self, batch: Batch, rewind: Callable[[], None]) -> Pass:
+        """Return the pass of the challenger after its step; its buffers have seen this batch already."""
         buffers = self._challenger.module_buffers
         with self._challenger.module() as module:
             restore = buffers.snapshot()
@@ -203,12 +209,12 @@ class SIMS(TwoCopies):
             restore()
         return again
 
-    def _report(self, batch: Batch, here: WholeBatch, there: WholeBatch, aux: Any, scaled: bool) -> MeritReport:
+    def _report(self, batch: Batch, here: GlobalBatch, there: GlobalBatch, aux: Any, scaled: bool) -> MeritReport:
         settings = self._settings(here)
         weights = merit.weights(here.adjusted, there.adjusted, **settings)
         distance = squared_distance(self._theta, self._challenger.parameters, self._ranks) if self.prox else 0.0
         h = merit.h(here.adjusted, there.adjusted, **settings, prox=self.prox, squared_distance=distance)
-        sound = [finite(optimizer, self._ranks) for optimizer in self._optimizers()]
+        sound = [gradients_finite(optimizer, self._ranks) for optimizer in self._optimizers()]
         counts, labelled, losses, rivals, w, (value,), (outer_sound,), (inner_sound,) = to_host(
             here.count, here.labelled, here.losses, there.losses, weights, h, *sound
         )
@@ -222,12 +228,12 @@ class SIMS(TwoCopies):
         elif scaled and not (outer_sound and inner_sound):
             skipped = OVERFLOW
         elif not outer_sound:
-            refuse(batch, nullcontext(self.model), by_name(losses))
+            raise_nonfinite_gradients(batch, nullcontext(self.model), by_name(losses))
         elif not inner_sound:
-            refuse(batch, self._challenger.module(), by_name(rivals))
+            raise_nonfinite_gradients(batch, self._challenger.module(), by_name(rivals))
         return MeritReport(
-            losses=by_name(known(losses, labelled)),
-            challenger=by_name(known(rivals, labelled)),
+            losses=by_name(nan_if_unlabelled(losses, labelled)),
+            challenger=by_name(nan_if_unlabelled(rivals, labelled)),
             weights=by_name(w),
             merit=value,
             aux=aux,

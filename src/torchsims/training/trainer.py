@@ -9,7 +9,7 @@ import torch
 from torch.amp.grad_scaler import GradScaler
 from torch.optim.lr_scheduler import LambdaLR
 
-from torchsims._starvation import StarvationWarning, Starved
+from torchsims._starvation import StarvationMonitor, StarvationWarning
 from torchsims.steppers import MeritReport, Report, Stepper
 from torchsims.training.callbacks import Callback, StepValues
 from torchsims.training.run import History, Metrics
@@ -72,7 +72,7 @@ class Trainer:
         self._factors, self._names = dict(factors or {}), names
         self.step_number = 0
         self.history = History()
-        self._starvation = Starved()
+        self._starvation = StarvationMonitor()
         share = partial(warmup_then_decay, steps=steps, warmup=warmup)
         self._schedules = [LambdaLR(optimizer, share) for optimizer in method.optimizers]
 
@@ -119,7 +119,7 @@ class Trainer:
             "scaler": {} if self._scaler is None else self._scaler.state_dict(),
             "schedules": [schedule.last_epoch for schedule in self._schedules],
             "history": self.history.to_dict(),
-            "starved": self._starvation.state(),
+            "starved": self._starvation.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -131,7 +131,7 @@ class Trainer:
         for schedule, last in zip(self._schedules, state["schedules"], strict=True):
             schedule.last_epoch = last  # the rates themselves are in the optimizers
         self.history = History.from_dict(state["history"])
-        self._starvation.load(state["starved"])
+        self._starvation.load_state_dict(state["starved"])
 
     def _values(self, report: Report, lr: float) -> StepValues:
         losses, weights = dict(report.losses), dict(report.weights)
@@ -146,7 +146,7 @@ class Trainer:
         values = [report.weights, report.losses, report.challenger]
         if self._names is not None:
             values = [dict(zip(self._names, v.values(), strict=True)) for v in values]
-        for task in self._starvation.see(*values):
+        for task in self._starvation.update(*values):
             sentence = self._starvation.advice(task)
             if self._rank == 0:
                 warnings.warn(sentence, StarvationWarning, stacklevel=3)

@@ -1,4 +1,4 @@
-"""The losses of the whole batch: reduced over micro-batches and ranks before any nonlinear function sees them."""
+"""The losses of the global batch, reduced over micro-batches and ranks before any nonlinear function is applied."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from torchsims.normalizers import Normalizer
 from torchsims.steppers._distributed import Ranks
 from torchsims.steppers._passes import Tasks
 
-__all__ = ["Sums", "WholeBatch", "check_counts", "check_losses", "reduce", "to_host"]
+__all__ = ["GlobalBatch", "Sums", "check_counts", "check_losses", "reduce_losses", "to_host"]
 
 
 class Sums(Protocol):
@@ -24,8 +24,8 @@ class Sums(Protocol):
 
 @final
 @dataclass(frozen=True, eq=False)
-class WholeBatch:
-    """The losses of the whole batch at one copy.
+class GlobalBatch:
+    """The losses of the global batch at one copy.
 
     Attributes:
         losses: the losses, `m`; 1 where no element has a label.
@@ -46,26 +46,26 @@ class WholeBatch:
         return (coefficients / self.unit / self.count).where(self.labelled, 0)
 
 
-def reduce(
+def reduce_losses(
     passes: Sequence[Sums],
     ranks: Ranks,
     tasks: Tasks,
     lower_bounds: Mapping[str, float],
     normalizer: Normalizer | None,
     unit: Tensor | float | None = None,
-) -> list[WholeBatch]:
+) -> list[GlobalBatch]:
     """Return the losses of the whole batch for each pass; the first one sets the unit for all, if it is not given."""
     sums = torch.stack([part for each in passes for part in (each.total, each.count)])  # (2 * passes, task)
     sums = ranks.sum(sums)
     labelled = (sums[1::2] > 0).all(0)
     bounds = tasks.tensor(lower_bounds, 0.0, sums, "lower_bounds") if lower_bounds else 0.0
-    results: list[WholeBatch] = []
+    results: list[GlobalBatch] = []
     for total, count in zip(sums[0::2], sums[1::2], strict=True):
         losses = (total / count).where(labelled, 1)
         above = (losses - bounds).where(labelled, 1) if lower_bounds else losses
         if unit is None:
             unit = 1.0 if normalizer is None else normalizer(above, labelled)
-        results.append(WholeBatch(losses, count, labelled, above / unit, unit))
+        results.append(GlobalBatch(losses, count, labelled, above / unit, unit))
     return results
 
 
@@ -77,7 +77,7 @@ def to_host(*tensors: Tensor) -> list[list[float]]:
 
 
 def check_counts(tasks: Tasks, counts: Sequence[float]) -> None:
-    """Refuse counts that are none: they would pass for tasks without labels."""
+    """Raise if a count is NaN, infinite or negative: it would pass for a task without labels."""
     for name, count in zip(tasks.names, counts, strict=True):
         if not (isfinite(count) and count >= 0):
             raise ValueError(f"The count of task `{name}` should be finite and not negative. Found {count}.")
@@ -91,7 +91,7 @@ def check_losses(
     positive: bool,
     where: str,
 ) -> None:
-    """Refuse losses that no step can be taken from.
+    """Raise if a loss is not finite, or not above its bound where it must be.
 
     Args:
         tasks: the tasks.
