@@ -13,6 +13,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "torchsims"
 LOWER = {"merit", "transforms", "losses", "normalizers", "scalarizations", "aggregations"}
 ALLOWED: dict[str, set[str]] = {
     "_extras": set(),
+    "_draws": set(),
     "_statistics": set(),
     "_starvation": set(),
     "registry": set(),
@@ -20,8 +21,8 @@ ALLOWED: dict[str, set[str]] = {
     "merit": {"transforms"},
     "losses": set(),
     "normalizers": {"_statistics"},
-    "scalarizations": {"_extras", "_statistics", "merit", "transforms"},
-    "aggregations": {"_extras", "_statistics", "transforms"},
+    "scalarizations": {"_draws", "_extras", "_statistics", "merit", "transforms"},
+    "aggregations": {"_draws", "_extras", "_statistics", "transforms"},
     "steppers": {"_extras", "_statistics", *LOWER},
     "problems": set(),
     "data": {"_extras", "registry"},
