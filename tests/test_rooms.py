@@ -36,7 +36,7 @@ ALLOWED: dict[str, set[str]] = {
     "synthetic": {"problems", "reporting", "training", *LOWER},
     "sweeps": {"_starvation", "registry", "methods", "models", "reporting", "training", "workloads"},
     "experiments": {"registry", "problems", "reporting", "scalarizations", "sweeps", "synthetic", "training"},
-    "cli": {"registry", "methods", "training", "sweeps", "experiments", "reporting"},
+    "cli": {"__version__", "registry", "methods", "training", "sweeps", "experiments", "reporting"},
 }
 CORE = {"torch", "numpy"}
 # What a room may import beside the core: the extras `experiments`, `gradient`, `tables` and `vision`.

@@ -116,12 +116,22 @@ def split_list(text: str) -> tuple[str, ...]:
 
 
 def normalize_name(name: str) -> str:
-    """Return a name without capitals, hyphens, underscores and spaces."""
+    """Return a name without capitals, hyphens, underscores and spaces.
+
+    Example:
+        >>> normalize_name("Nash-MTL")
+        'nashmtl'
+    """
     return re.sub(r"[-_\s]", "", name.lower())
 
 
 def is_class_path(name: str) -> bool:
-    """Return whether a name looks like ``package.module:Class``."""
+    """Return whether a name looks like ``package.module:Class``.
+
+    Example:
+        >>> is_class_path("package.module:Class"), is_class_path("sims")
+        (True, False)
+    """
     return _CLASS_PATH.fullmatch(name) is not None
 
 
@@ -142,7 +152,12 @@ def choose(kind: str, name: str, known: Iterable[str]) -> str:
 
 
 def option_defaults(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the arguments of a function that a text can give, with their defaults: numbers, words and flags."""
+    """Return the arguments of a function that a text can give, with their defaults: numbers, words and flags.
+
+    Example:
+        >>> option_defaults(sorted)
+        {'reverse': False}
+    """
     found = inspect.signature(function).parameters.values()
     return {p.name: p.default for p in found if isinstance(p.default, bool | int | float | str)}
 
@@ -162,7 +177,12 @@ def convert_options(what: str, options: Mapping[str, str], defaults: Mapping[str
 
 
 def convert_value(key: str, text: str, kind: type) -> bool | int | float | str:
-    """Return the text of an option as a value of a type, or raise an error that names the option."""
+    """Return the text of an option as a value of a type, or raise an error that names the option.
+
+    Example:
+        >>> convert_value("tau", "0.5", float)
+        0.5
+    """
     if kind is bool:
         if text.lower() not in ("yes", "true", "no", "false"):
             raise ValueError(f"Option `{key}` should be yes or no. Found `{key}={text}`.")

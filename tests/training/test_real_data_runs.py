@@ -210,7 +210,7 @@ def test_what_a_folder_lacks_is_said_before_anything_is_done(copy: Path) -> None
         resolve(settings_of(copy, **changes))
 
     check()
-    with pytest.raises(ValueError, match="NYUv2 should be in a folder: say which with `root`"):
+    with pytest.raises(ValueError, match="NYUv2 should be in a folder: name it with `root`"):
         check(root="")
     with pytest.raises(ValueError, match="Option `encoder` should be a folder"):
         check(model="sam2:encoder=/no/such/folder")

@@ -75,10 +75,13 @@ def test_the_same_factor_changes_equal_weights(tmp_path: Path) -> None:
     assert plain.metrics != scaled.metrics
 
 
-# Stopping and going on.
+# Stopping and resuming.
+
+# Fixed weights need a weight per task.
+TRAINED = [name if name != "fixed" else "fixed:seg=1:depth=2:normals=3" for name in names()]
 
 
-@pytest.mark.parametrize("method", [*names(), "stch:normalize=yes:warmup_epochs=1", "foops:normalizer=ema"])
+@pytest.mark.parametrize("method", [*TRAINED, "stch:normalize=yes:warmup_epochs=1", "foops:normalizer=ema"])
 def test_a_run_that_stopped_ends_like_one_that_did_not(method: str, tmp_path: Path) -> None:
     config = small(method=method)
     whole = train(config, tmp_path / "whole")
@@ -308,14 +311,14 @@ def test_the_test_split_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(workload, "split", spy)
     train(small(), tmp_path)
-    assert seen == ["train", "val", "val", "test", "test"]  # the second time for the pictures
+    assert [name for name in seen if name != "train"] == ["val", "val", "test", "test"]  # the second time for pictures
 
 
 def test_seeds_differ_in_the_model_and_in_the_order(tmp_path: Path) -> None:
     train(small(method="ew", epochs=1, lr=1e-12), tmp_path / "0")
     train(small(method="ew", epochs=1, lr=1e-12, seed=1), tmp_path / "1")
     one, other = (tensors(checkpoint(tmp_path / name)["model"]) for name in "01")
-    assert not torch.equal(one["/heads.depth.out.weight"], other["/heads.depth.out.weight"])
+    assert not torch.equal(one["/heads.0.out.weight"], other["/heads.0.out.weight"])
     assert list(training_batches(16, 4, 0, 0)) != list(training_batches(16, 4, 1, 0))
 
 

@@ -187,7 +187,7 @@ def print_report(report: "Report", out: Path) -> None:
     typer.echo(markdown(report.rows, report.columns))
     typer.echo(f"Page: {out / 'report.html'}")
     for starved in report.starved:
-        warn(str(starved))
+        warn(f"{starved} Option `augment=0.1` of the method, or a larger `tau`, helps.")
 
 
 train = add_options(_train, RunConfig, Execution, without=("jobs",))

@@ -1,3 +1,5 @@
+"""The estimator: one network for all columns of ``y``."""
+
 from collections.abc import Sequence
 from typing import Any, final
 

@@ -65,6 +65,15 @@ def train_and_report(
         callbacks: what is called while it trains.
         execution: how to do it.
         draw: whether the page has figures.
+
+    Example:
+        >>> import tempfile
+        >>> from torchsims.training import resolve
+        >>> config = RunConfig("scenes:images=8:resolution=32", "ew", "hps:width=8", epochs=1, batch=4)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     run = train_and_report(resolve(config), Path(folder))
+        ...     read_run(Path(folder)).metrics == run.metrics
+        True
     """
     begin = perf_counter()
     callbacks = [*callbacks, TensorBoard(folder / "tensorboard")]
@@ -134,7 +143,12 @@ class ProgressBar(Callback):
 
 
 def read_run(folder: Path, config: RunConfig | None = None) -> Run | None:
-    """Return the finished run in a folder, or None; raise an error if it is damaged or has another configuration."""
+    """Return the finished run in a folder, or None; raise an error if it is damaged or has another configuration.
+
+    Example:
+        >>> print(read_run(Path("no such folder")))
+        None
+    """
     path = folder / RESULTS
     if not path.exists():
         return None
@@ -163,6 +177,11 @@ def find_runs(folders: Sequence[Path]) -> list[Run]:
     """Return the finished runs in folders that ``torchsims train`` or ``torchsims compare`` left.
 
     Runs that differ in more than method, model, rescaling and seed do not belong in one table: that is an error.
+
+    Example:
+        >>> find_runs([Path("no such folder")])
+        Traceback (most recent call last):
+        ValueError: There is no folder `no such folder`.
     """
     found: list[Run] = []
     for folder in folders:
@@ -187,7 +206,15 @@ def _order_in(folder: Path) -> Any:
 
 
 def check_alike(runs: Sequence[Run]) -> None:
-    """Raise an error if runs do not belong in one table."""
+    """Raise an error if runs do not belong in one table.
+
+    Example:
+        >>> from torchsims.training import History
+        >>> run = Run("EW", RunConfig(), {}, {}, History())
+        >>> check_alike([run, run])
+        Traceback (most recent call last):
+        ValueError: Every run should be there once. Found two of EW with seed 0.
+    """
     first = runs[0].config.to_dict()
     seen: dict[str, dict[int, Run]] = {}
     for run in runs:

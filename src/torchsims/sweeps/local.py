@@ -130,6 +130,10 @@ def run_all(
 
     Raises:
         StoppedError: after Ctrl-C, once all runs have saved their state.
+
+    Example:
+        >>> run_all([], Path("runs"), Execution(), lambda status: None)
+        []
     """
     cells = [RunCell(each, out / "runs" / folder_name(each.config), warn) for each in resolved]
     for cell in cells:
@@ -149,7 +153,11 @@ def run_all(
 
 
 def check_cells(resolved: Sequence[Resolved], out: Path) -> None:
-    """Raise an error if other runs, or damaged ones, are in the folders of these."""
+    """Raise an error if other runs, or damaged ones, are in the folders of these.
+
+    Example:
+        >>> check_cells([], Path("runs"))
+    """
     for each in resolved:
         folder = out / "runs" / folder_name(each.config)
         read_run(folder, each.config)

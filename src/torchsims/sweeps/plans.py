@@ -88,7 +88,13 @@ def with_shared_temperature(config: RunConfig, methods: Sequence[str]) -> tuple[
 
 
 def method_grid(config: RunConfig, methods: Sequence[str], seeds: int) -> tuple[RunConfig, ...]:
-    """Return configurations of all methods with the seeds 0, 1, ...; all methods of one seed before the next seed."""
+    """Return configurations of all methods with the seeds 0, 1, ...; all methods of one seed before the next seed.
+
+    Example:
+        >>> from torchsims.training import complete_config
+        >>> [(config.method, config.seed) for config in method_grid(complete_config({}), ["ew", "gls"], seeds=2)]
+        [('ew', 0), ('gls', 0), ('ew', 1), ('gls', 1)]
+    """
     if not seeds >= 1:
         raise ValueError(f"Parameter `seeds` should be positive. Found `seeds = {seeds}`.")
     if not methods:
@@ -111,6 +117,12 @@ def option_comparison(
         option: option of SIMS.
         values: values of the option, increasing.
         symbol: label of the horizontal axis.
+
+    Example:
+        >>> from torchsims.training import complete_config
+        >>> found = option_comparison(complete_config({}), 1, "tau", option="tau", values=(1.0, 3.0), symbol="tau")
+        >>> [config.method for config in found.configs]
+        ['ew', 'sims:tau=1', 'sims:tau=3']
     """
     methods = [f"sims:{option}={value:g}" for value in values]
     baseline = with_variant(config, "ew")

@@ -53,7 +53,7 @@ def load_model(
     """Return the workload of a run, without its data, and its model; arguments as in :func:`load`."""
     state = _read(run)
     config = RunConfig.from_dict(state["config"])
-    check_registered(config, named)
+    check_registered(config, named, parts=("data", "model"))  # predictions need no method
     try:
         workload = restore_workload(config.data, config.tasks, config.root, state["workload"])
         with torch.random.fork_rng(devices=[]):

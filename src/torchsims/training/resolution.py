@@ -1,6 +1,6 @@
 """``resolve`` turns a configuration into objects, and is where every error about it is raised."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields, replace
 from math import inf, isfinite
 from typing import Any, final
@@ -104,10 +104,23 @@ def resolve(
     return Resolved(config, workload, found, label_of(config, found, kind), unscaled)
 
 
-def check_registered(config: RunConfig, named: Collection[str]) -> None:
-    """Raise an error if a configuration names a class that is neither registered nor in ``named``."""
+def check_registered(
+    config: RunConfig, named: Collection[str], parts: Sequence[str] = ("data", "method", "model")
+) -> None:
+    """Raise an error if a configuration names a class that is neither registered nor in ``named``.
+
+    Args:
+        config: a configuration that comes from a checkpoint.
+        named: classes that may be imported.
+        parts: settings to check.
+
+    Example:
+        >>> check_registered(RunConfig(method="package.module:Mine"), named=[])
+        Traceback (most recent call last):
+        ValueError: The run names `package.module:Mine`, which no installed package registers. To import it, name it ...
+    """
     registries: dict[str, Registry] = {"data": WORKLOADS, "method": METHODS, "model": MODELS}
-    for part, registry in registries.items():
+    for part, registry in ((part, registries[part]) for part in parts):
         text = getattr(config, part)
         name = network_name(text) if part == "model" else Spec.parse(text).name
         if name and not registry.is_registered(name) and name not in named:
@@ -146,6 +159,10 @@ def _check_numbers(config: RunConfig) -> None:
 def _check_selection(config: RunConfig, workload: Workload) -> None:
     if config.select == "last" and not config.patience:
         return
+    if not workload.items("val"):
+        raise ValueError(
+            "Parameters `select` and `patience` need a validation split. Found none: leave them at `last` and 0."
+        )
     higher = {task: dict(metric.higher_is_better) for task, metric in workload.metrics().items()}
     zeros = {task: dict.fromkeys(names, 0.0) for task, names in higher.items()}
     validation_score(zeros, higher, config.select_by)
