@@ -24,6 +24,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from torchsims import FOOPS, SIMS, Scalarized, scalarizations
+from torchsims.scalarizations import Scalarization
 
 TASKS = (2, 8, 32, 128)
 WARMUP = 3  # rounds: the optimizer states appear in the first step, the early coefficients in the second
@@ -179,10 +180,10 @@ def forward_pass(model: Net, batch: Batch, micro: bool = False) -> Step:
     return step
 
 
-def scalarized(model: Net, batch: Batch, kind: Callable[..., Any], micro: bool = False, **options: Any) -> Step:
+def scalarized(model: Net, batch: Batch, kind: type[Scalarization], micro: bool = False, **options: Any) -> Step:
     tasks, arguments = [f"task{i}" for i in range(model.tasks)], inspect.signature(kind).parameters
     options |= {"tasks": tasks} if "tasks" in arguments else {}
-    options |= {"weights": dict.fromkeys(tasks, 1.0)} if "weights" in arguments else {}
+    options |= {kind.options_by_task: dict.fromkeys(tasks, 1.0)} if kind.options_by_task else {}
     method = Scalarized(model, kind(**options), outer=OUTER)
     return partial(method.step, task_losses, *(split(batch) if micro else [batch]))
 
