@@ -1,4 +1,4 @@
-# make run    set everything up, train five methods with and without a rescaled loss, and write a page about it
+# make run    set everything up, train five methods with and without a rescaled loss, and write a page with the results
 # make test   set everything up and run lint, type checks and tests
 # make bench  set everything up and measure; writes bench/RESULTS.md and bench/AGGREGATED.md
 

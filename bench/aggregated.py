@@ -24,7 +24,7 @@ from torchsims import Aggregated, aggregations
 from torchsims.scalarizations import LogMerit
 
 CNN = Setting(
-    "three convolutions with batch norm on 8 images of 32 x 32, a 1 x 1 convolution a task",
+    "three convolutions with batch norm on 8 images of 32 x 32, one 1 x 1 convolution per task",
     cnn,
     (8, 3, 32, 32),
     (8, 1, 16, 16),
@@ -132,7 +132,7 @@ def peak(make: Callable[[Net, Batch], Step], tasks: int) -> int:
 
 
 def table(measured: dict[str, dict[int, dict[str, float]]], counts: list[int], digits: int) -> Iterator[str]:
-    """Yield a row a method: ours, TorchJD's, and ours divided by the better of TorchJD's two."""
+    """Yield one row per method: ours, TorchJD's, and ours divided by the better of TorchJD's two."""
     heads = [f"{n} tasks: {label}" for n in counts for label in ("ours", PARALLEL, LOOP, "ours / better")]
     yield row("times a step by hand", *heads)
     yield rule(len(heads) + 1)

@@ -2,8 +2,8 @@
 
 Writes raw logs of a fourth of the rows and of all rows into the folder, converts each in a process of its own, and
 prints seconds, the largest memory of the process, and what follows for the 84 million impressions of Ali-CCP. Common
-features have a line for fifty impressions. A log is the same hundred thousand impressions over and over, with other
-common features: what does not grow here is the number of distinct ids.
+features have one line per fifty impressions. A log repeats the same hundred thousand impressions with other common
+features, so that the number of distinct ids does not grow.
 """
 
 import argparse
@@ -58,16 +58,18 @@ def main() -> None:
         output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         begun, most = map(float, output.split())
         seconds = time.perf_counter() - begin
-        size = sum(path.stat().st_size for path in (options.folder / "columns").rglob("*.npy"))
+        size = sum(path.stat().st_size for path in (options.folder / "columns").rglob("*.arrow"))
         found.append((rows, most))
         print(
-            f"{rows} impressions: {seconds:.0f} s ({1e6 * seconds / rows:.1f} us each), "
-            f"{begun:.0f} MB before, {most:.0f} MB at most, {size / rows:.0f} bytes each on disk",
+            f"{rows} impressions: {seconds:.0f} s ({1e6 * seconds / rows:.1f} us per row), "
+            f"{begun:.0f} MB before, {most:.0f} MB at most, {size / rows:.0f} bytes per row on disk",
             flush=True,
         )
     (few, first), (many, last) = found
     slope = max(0.0, (last - first) / (many - few))
-    print(f"growth {1e6 * slope:.1f} MB a million, so {(last + slope * (ALL - many)) / 1024:.2f} GB for 84 million")
+    print(
+        f"growth {1e6 * slope:.1f} MB per million rows, so {(last + slope * (ALL - many)) / 1024:.2f} GB for 84 million"
+    )
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
     OMP_NUM_THREADS=1 python bench/estimator.py FILE.npz
 
 12 000 molecules, 545 features, 11 targets in native units, two hidden layers of 256, 30 epochs, batches of 128. Prints
-seconds, R2 on the molecules left out, and the ratio of the times of an epoch. scikit-learn's perceptron gets targets in
-standard units, because it has no other way to weigh them. With more threads than free cores its times explode.
+seconds, R2 on the molecules left out, and the ratio of the times per epoch. scikit-learn's perceptron gets targets in
+standard units, because it has no other way to weight them. With more threads than free cores it is far slower.
 """
 
 import argparse
@@ -51,14 +51,14 @@ def main() -> None:
         twin.fit(scale.transform(x[train]), units.transform(y[train]))
     usual = (time.perf_counter() - begin) / options.epochs
     found = units.inverse_transform(twin.predict(scale.transform(x[test])))
-    print(f"MLPRegressor: {usual * options.epochs:.1f} s, {usual:.2f} s an epoch, R2 {r2_score(y[test], found):.3f}")
+    print(f"MLPRegressor: {usual * options.epochs:.1f} s, {usual:.2f} s per epoch, R2 {r2_score(y[test], found):.3f}")
     for method in options.methods.split(","):
         begin = time.perf_counter()
         model = MultiTaskEstimator(method, epochs=options.epochs, random_state=0).fit(x[train], y[train])
         seconds = time.perf_counter() - begin
         each = seconds / options.epochs
         print(
-            f"{method}: {seconds:.1f} s, {each:.2f} s an epoch, {each / usual:.2f} of MLPRegressor's, "
+            f"{method}: {seconds:.1f} s, {each:.2f} s per epoch, {each / usual:.2f} of MLPRegressor's, "
             f"R2 {model.score(x[test], y[test]):.3f}"
         )
 

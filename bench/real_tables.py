@@ -1,4 +1,4 @@
-"""Parquet files of the real tables in docs/results.md, out of the arrays and the CSV they come as.
+"""Write the real tables of docs/results.md as Parquet files, from the arrays that they are published as.
 
     python bench/real_tables.py qm9 qm9_14k_feats.npz qm9.parquet
     python bench/real_tables.py qm9 qm9_14k_feats.npz qm9_ev.parquet --energies 27.211386
@@ -46,7 +46,7 @@ def main() -> None:
     parser.add_argument("data", choices=("qm9", "tox21"))
     parser.add_argument("file", type=Path)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--energies", type=float, default=1.0, help="what the energies of QM9 are multiplied with")
+    parser.add_argument("--energies", type=float, default=1.0, help="factor of the energies of QM9")
     options = parser.parse_args()
     features, targets = qm9(options.file, options.energies) if options.data == "qm9" else tox21(options.file)
     parquet.write_table(Table.from_pydict(features | targets), options.out)

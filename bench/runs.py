@@ -1,8 +1,8 @@
-"""Steps per second of the batched runner against a plain Python loop over runs with ``torch.optim.Adam``.
+"""Steps per second of the batched runner against a Python loop over runs with ``torch.optim.Adam``.
 
     python bench/runs.py [RUNS]
 
-Prints one line a way: steps of one run per second, all runs together, and the ratio to the plain loop.
+Prints one line per implementation: steps per second, summed over the runs, and the ratio to the Python loop.
 """
 
 import sys
@@ -20,7 +20,7 @@ from torchsims.synthetic import Saddle, run_rows
 TAU = 0.01
 
 
-def plain_loop(starts: Tensor, steps: int) -> None:
+def python_loop(starts: Tensor, steps: int) -> None:
     """Advance one run after the other, each with its own two optimizers."""
     problem = Toy()
     for start in starts:
@@ -45,14 +45,14 @@ def main() -> None:
     torch.set_num_threads(1)
     starts = torch.empty(runs, 2, dtype=torch.float64).uniform_(-10, 10, generator=torch.Generator().manual_seed(0))
     print(f"{runs} runs, torch {torch.__version__}, one thread, float64; processor time")
-    plain = 2 * 300 / _seconds(lambda: plain_loop(starts[:2], 300))
-    print(f"plain loop        {plain:12,.0f} run-steps/s     1x")
+    loop = 2 * 300 / _seconds(lambda: python_loop(starts[:2], 300))
+    print(f"Python loop       {loop:12,.0f} run-steps/s     1x")
     eager = runs * 500 / _seconds(lambda: batched(starts, 500, compiled=False))
-    print(f"batched           {eager:12,.0f} run-steps/s {eager / plain:5.0f}x")
+    print(f"batched           {eager:12,.0f} run-steps/s {eager / loop:5.0f}x")
     batched(starts, 1, compiled=True)  # the compiler keeps what it made on disk
     compiling = _seconds(lambda: batched(starts, 1, compiled=True))
     fast = runs * 20_000 / (_seconds(lambda: batched(starts, 20_000, compiled=True)) - compiling)
-    print(f"batched, compiled {fast:12,.0f} run-steps/s {fast / plain:5.0f}x")
+    print(f"batched, compiled {fast:12,.0f} run-steps/s {fast / loop:5.0f}x")
 
 
 def _seconds(work: Callable[[], None]) -> float:

@@ -1,4 +1,4 @@
-"""Peak memory and time of a step of the SAM2.1 model: python bench/sam2.py [--size 256] [--batch 4].
+"""Peak memory and step time of the SAM2.1 model: python bench/sam2.py [--size 256] [--batch 4].
 
 SAM2.1-Tiny with random weights and LoRA of rank 16, the three tasks of NYUv2, Adam; memory as in bench/steps.py.
 

@@ -24,6 +24,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from torchsims import FOOPS, SIMS, Scalarized, scalarizations
+from torchsims.scalarizations import Scalarization
 
 TASKS = (2, 8, 32, 128)
 WARMUP = 3  # rounds: the optimizer states appear in the first step, the early coefficients in the second
@@ -35,7 +36,7 @@ Batch: TypeAlias = tuple[Tensor, Tensor]
 Step: TypeAlias = Callable[[], object]
 
 
-# The models: a shared encoder and a head a task.
+# The models: a shared encoder and one head per task.
 
 
 @final
@@ -110,12 +111,12 @@ class Setting:
 
 
 CNN = Setting(
-    "CNN: three convolutions with batch norm on 8 images of 64 x 64, a 1 x 1 convolution a task",
+    "CNN: three convolutions with batch norm on 8 images of 64 x 64, one 1 x 1 convolution per task",
     cnn,
     (8, 3, 64, 64),
     (8, 1, 32, 32),
 )
-MLP = Setting("MLP: three layers of 512 on 512 rows, a linear head a task", mlp, (512, 64), (512, 1))
+MLP = Setting("MLP: three layers of 512 on 512 rows, one linear head per task", mlp, (512, 64), (512, 1))
 ONE_HEAD = Setting(
     "One head: three layers of 128 on 64 rows, one linear head for all tasks: the model's cost hardly grows",
     one_head,
@@ -179,9 +180,10 @@ def forward_pass(model: Net, batch: Batch, micro: bool = False) -> Step:
     return step
 
 
-def scalarized(model: Net, batch: Batch, kind: Callable[..., Any], micro: bool = False, **options: Any) -> Step:
-    if "tasks" in inspect.signature(kind).parameters:
-        options["tasks"] = [f"task{i}" for i in range(model.tasks)]
+def scalarized(model: Net, batch: Batch, kind: type[Scalarization], micro: bool = False, **options: Any) -> Step:
+    tasks, arguments = [f"task{i}" for i in range(model.tasks)], inspect.signature(kind).parameters
+    options |= {"tasks": tasks} if "tasks" in arguments else {}
+    options |= {kind.options_by_task: dict.fromkeys(tasks, 1.0)} if kind.options_by_task else {}
     method = Scalarized(model, kind(**options), outer=OUTER)
     return partial(method.step, task_losses, *(split(batch) if micro else [batch]))
 
@@ -388,7 +390,7 @@ def machine() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure step times and peak memory of all methods.")
-    parser.add_argument("--seconds", type=float, default=20.0, help="time for every model and number of tasks")
+    parser.add_argument("--seconds", type=float, default=20.0, help="time per model and number of tasks")
     parser.add_argument("--out", type=Path, default=Path(__file__).with_name("RESULTS.md"))
     arguments = parser.parse_args()
     torch.set_num_threads(1)

@@ -58,7 +58,10 @@ MODULES = [
 ]
 
 
-@pytest.mark.parametrize(("document", "least"), [("README.md", 4), ("docs/tables.md", 1)])
+@pytest.mark.parametrize(
+    ("document", "least"),
+    [("README.md", 4), ("docs/tables.md", 1), ("docs/configuration.md", 5), ("docs/plugins.md", 5)],
+)
 def test_the_code_of_a_page_runs_from_top_to_bottom(document: str, least: int) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / document).read_text(), flags=re.MULTILINE | re.DOTALL)
     assert len(blocks) >= least
