@@ -38,17 +38,11 @@ LISTEN = 0.5  # seconds between two checks for a signal to stop
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is, and its last losses."""
+    """How far a run is and its last losses, or a warning."""
 
-    text: str
+    text: str = ""
     losses: dict[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Warned:
-    """A warning of a run."""
-
-    sentence: str
+    warning: str | None = None
 
 
 @dataclass(frozen=True)
@@ -58,7 +52,7 @@ class Ended:
     failure: str | None = None
 
 
-Event: TypeAlias = Progress | Warned | Ended
+Event: TypeAlias = Progress | Ended
 
 
 @dataclass(eq=False)
@@ -101,10 +95,10 @@ class RunCell:
 
     def handle(self, event: Event) -> None:
         """Take note of what a run reports."""
-        if isinstance(event, Progress):
+        if isinstance(event, Progress) and event.warning is not None:
+            self.warn(f"{self.label}, seed {self.config.seed}: {event.warning}")
+        elif isinstance(event, Progress):
             self.state, self.progress, self.losses = RunState.RUNNING, event.text, event.losses
-        elif isinstance(event, Warned):
-            self.warn(f"{self.label}, seed {self.config.seed}: {event.sentence}")
         elif event.failure is None:
             self.state, self.progress = RunState.DONE, ""
             self.run = read_run(self.folder, self.config)
@@ -210,7 +204,7 @@ class _Reporter(Callback):
             self._send(Progress(f"step {step} of {self._steps}", dict(values.losses)))
 
     def on_warning(self, sentence: str) -> None:
-        self._send(Warned(sentence))
+        self._send(Progress(warning=sentence))
 
 
 def _train(config: RunConfig, folder: Path, execution: Execution, callback: Callback) -> Ended:

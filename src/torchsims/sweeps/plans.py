@@ -167,6 +167,17 @@ def run_comparison(
         baseline: label that Delta_b is relative to.
         show: called with the status of all runs.
         warn: called with the warnings of runs.
+
+    Example:
+        >>> import tempfile
+        >>> from torchsims.training import complete_config, resolve
+        >>> quick = {"data": "scenes:images=8:resolution=32", "model": "hps:width=8", "epochs": 1, "batch": 4}
+        >>> plan = Comparison("Methods", method_grid(complete_config(quick), ["ew"], seeds=1), RunConfig(method="ew"))
+        >>> with tempfile.TemporaryDirectory() as out:
+        ...     resolved, how = [resolve(config) for config in plan.configs], Execution(jobs=1)
+        ...     report = run_comparison(plan, resolved, Path(out), how, command="", baseline="EW", show=lambda runs: None)
+        >>> [row["method"] for row in report.rows]
+        ['EW']
     """
     cells = run_all(resolved, out, execution, show, warn)
     if not first_process():

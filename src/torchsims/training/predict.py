@@ -50,7 +50,13 @@ def load(run: str | PathLike[str], device: str = "cpu", *, named: Collection[str
 def load_model(
     run: str | PathLike[str], device: str = "cpu", *, named: Collection[str] = ()
 ) -> tuple[Workload, nn.Module]:
-    """Return the workload of a run, without its data, and its model; arguments as in :func:`load`."""
+    """Return the workload of a run, without its data, and its model; arguments as in :func:`load`.
+
+    Example:
+        >>> load_model("no such folder")
+        Traceback (most recent call last):
+        ValueError: There is no run with a checkpoint in `no such folder`.
+    """
     state = _read(run)
     config = RunConfig.from_dict(state["config"])
     check_registered(config, named, parts=("data", "model"))  # predictions need no method
@@ -67,7 +73,12 @@ def load_model(
 
 
 def read_run_config(run: str | PathLike[str]) -> RunConfig | None:
-    """Return the configuration of the run that left a checkpoint in a folder, or None if there is none."""
+    """Return the configuration of the run that left a checkpoint in a folder, or None if there is none.
+
+    Example:
+        >>> print(read_run_config("no such folder"))
+        None
+    """
     if not (Path(run) / CHECKPOINT).exists():
         return None
     return RunConfig.from_dict(_read(run)["config"])
