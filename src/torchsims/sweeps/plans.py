@@ -175,7 +175,8 @@ def run_comparison(
         >>> plan = Comparison("Methods", method_grid(complete_config(quick), ["ew"], seeds=1), RunConfig(method="ew"))
         >>> with tempfile.TemporaryDirectory() as out:
         ...     resolved, how = [resolve(config) for config in plan.configs], Execution(jobs=1)
-        ...     report = run_comparison(plan, resolved, Path(out), how, command="", baseline="EW", show=lambda runs: None)
+        ...     options = {"command": "", "baseline": "EW", "show": lambda runs: None}
+        ...     report = run_comparison(plan, resolved, Path(out), how, **options)
         >>> [row["method"] for row in report.rows]
         ['EW']
     """

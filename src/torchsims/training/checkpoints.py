@@ -113,7 +113,15 @@ def load_checkpoint(folder: Path, config: RunConfig) -> dict[str, Any] | None:
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """Return what a checkpoint holds. It is untrusted input: nothing but tensors and plain data is read from it."""
+    """Return what a checkpoint holds. It is untrusted input: nothing but tensors and plain data is read from it.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save_checkpoint(Path(folder), RunConfig(method="gls"), {"epoch": 3})
+        ...     read_checkpoint(Path(folder) / CHECKPOINT)["epoch"]
+        3
+    """
     try:
         content = io.BytesIO(path.read_bytes())
         with zipfile.ZipFile(content) as archive:
