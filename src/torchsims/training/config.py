@@ -163,7 +163,15 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def write_config(config: RunConfig, path: Path) -> None:
-    """Write all settings as TOML, or as JSON if the name of the file ends in ``.json``."""
+    """Write all settings as TOML, or as JSON if the name of the file ends in ``.json``.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     write_config(RunConfig(), Path(folder) / "run.json")
+        ...     read_config(Path(folder) / "run.json")["data"]
+        'scenes'
+    """
     path.write_text(config_text(config, path.suffix), encoding="utf-8")
 
 

@@ -41,7 +41,12 @@ def complete_config(given: Mapping[str, Any]) -> RunConfig:
 
 
 def with_method(config: RunConfig, text: str) -> RunConfig:
-    """Return the configuration with another method; options that it leaves out are those of the preset."""
+    """Return the configuration with another method; options that it leaves out are those of the preset.
+
+    Example:
+        >>> with_method(complete_config({}), "STCH:mu=2.0").method
+        'stch:mu=2'
+    """
     defaults = find_preset(workload_class(config.data), config.preset).get("methods", ())
     return replace(config, method=str(Method(str(Spec.parse(text).with_defaults(*defaults)))))
 
