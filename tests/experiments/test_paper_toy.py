@@ -11,7 +11,7 @@ from torchsims.reporting import Advance, Row
 
 @pytest.fixture
 def torch_may_warn(recwarn: pytest.WarningsRecorder) -> Iterator[None]:
-    """Record what torch warns about while it compiles: that is its own."""
+    """Allow the warnings of torch while it compiles."""
     yield
     recwarn.clear()
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.optim import SGD, Adam
 
+from helpers.points import Point
 from torchsims import SIMS, merit
 from torchsims.problems import F1, F2, Toy
 from torchsims.scalarizations import EW, GLS, LogMerit
@@ -70,7 +71,7 @@ def test_the_runner_matches_a_loop_over_single_runs() -> None:
 
 def test_compiling_changes_no_path() -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what torch warns about while it compiles is its own
+        warnings.simplefilter("ignore")  # of torch, while it compiles
         fast = _batched(100, repeats=2, compiled=True)  # ten rows, as Fig. 1: its test finds the compiled code on disk
     torch.testing.assert_close(fast.path, _batched(100).path.repeat(1, 2, 1), rtol=1e-8, atol=1e-8)
 
@@ -144,21 +145,10 @@ def test_any_elementwise_optimizer_works() -> None:
     assert outcome.reached.all()
 
 
-class _Point(torch.nn.Module):
-    """A module that is one point of the toy problem."""
-
-    def __init__(self, start: Tensor) -> None:
-        super().__init__()
-        self.theta = torch.nn.Parameter(start.clone())
-
-    def forward(self) -> Tensor:
-        return Toy().losses(self.theta)
-
-
 @pytest.mark.parametrize("row", [0, 1])
 def test_the_runner_and_the_stepper_give_the_same_trajectory(row: int) -> None:
     steps, seed = 60, 5
-    model = _Point(STARTS[row])
+    model = Point(STARTS[row])
     stepper = SIMS(
         model,
         tau=float(TAU[row]),

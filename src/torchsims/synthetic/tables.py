@@ -14,6 +14,7 @@ def table_rows(**columns: Tensor | Sequence[object] | str) -> list[dict[str, obj
     """Return one row per entry of the columns; a text is the same in all rows.
 
     Example:
+        >>> import torch
         >>> table_rows(method="EW", start=[(0, 0), (9, 9)], steps=torch.tensor([3, 5]))
         [{'method': 'EW', 'start': (0, 0), 'steps': 3}, {'method': 'EW', 'start': (9, 9), 'steps': 5}]
     """
@@ -31,6 +32,7 @@ def variance_over_scales(losses: Tensor, scales: int) -> Tensor:
         scales: number of scalings.
 
     Example:
+        >>> import torch
         >>> variance_over_scales(torch.tensor([[1.0, 2.0], [3.0, 2.0]]), 2)
         tensor([2., 0.])
     """
