@@ -10,6 +10,8 @@ from collections.abc import Callable
 import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported, here and in the processes that tests start
+# torch finds compiled code again by its graph, not by the instructions that it was made for.
+os.environ.setdefault("TORCH_COMPILE_CACHE_KEY_TAG", os.environ.get("ATEN_CPU_CAPABILITY", ""))
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from torchsims.reporting import Progress, Report, heat_maps
 from torchsims.synthetic import Saddle, run_rows
 from torchsims.synthetic.checks import check_not_negative, check_positive
 from torchsims.synthetic.methods import LR, PERTURB, SCALES, STOP_DISTANCE, offset
-from torchsims.synthetic.tables import table_rows
+from torchsims.synthetic.tables import phase_rows
 
 __all__ = ["Settings", "check", "run"]
 
@@ -47,20 +47,10 @@ def run(settings: Settings, progress: Progress) -> Report:
         compiled=settings.compiled,
         progress=progress(f"{len(cells)} cells x {len(runs)} runs", settings.steps + 1),
     )
-    reached = outcome.reached.reshape(len(cells), -1)
-    most = outcome.steps.reshape(len(cells), -1).where(reached, -1).amax(1).tolist()
-    rows = table_rows(
-        augment=cells[:, 0],
-        tau=cells[:, 1],
-        ratio=cells[:, 2],
-        reached=reached.sum(1),
-        of=[len(runs)] * len(cells),
-        most_steps=[steps if steps >= 0 else None for steps in most],
-        gap_between_scalings=outcome.losses.reshape(len(cells), 2, -1).diff(dim=1).abs().amax((1, 2)),
-    )
+    reached = outcome.reached.double().reshape(*shape, -1).sum(-1)
     titles = [rf"augment $\rho$ = {augment:g}" for augment in settings.augments]
     figure = heat_maps(
-        dict(zip(titles, reached.sum(1).double().reshape(shape).numpy(), strict=True)),
+        dict(zip(titles, reached.numpy(), strict=True)),
         ("inner rate / outer rate", settings.ratios),
         (r"temperature $\tau$", settings.taus),
         f"runs of {len(runs)} that reach the front",
@@ -71,7 +61,7 @@ def run(settings: Settings, progress: Progress) -> Report:
         title="Where SIMS reaches the front of the toy problem",
         command="torchsims reproduce phase",
         settings=asdict(settings) | {"rate": LR, "stop": STOP_DISTANCE, "perturb": PERTURB},
-        rows=rows,
+        rows=phase_rows(cells, outcome),
         figures={"phase": figure},
         notes=[f"Runs of {len(runs)} that reach the front, by temperature, ratio of the rates and augmentation."],
     )

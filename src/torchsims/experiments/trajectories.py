@@ -15,8 +15,8 @@ from torchsims.experiments.settings import TrajectoriesSettings as Settings
 from torchsims.reporting import Progress, Report
 from torchsims.synthetic.checks import check_names, check_points, check_positive
 from torchsims.synthetic.figures import plot_trajectories
-from torchsims.synthetic.methods import FIXED, LABELS, METHODS, PASSES, SCALES, offset, run_toy, toy
-from torchsims.synthetic.tables import table_rows
+from torchsims.synthetic.methods import FIXED, METHODS, SCALES, offset, run_toy, toy
+from torchsims.synthetic.tables import trajectory_rows, trajectory_summary
 
 __all__ = ["Settings", "check", "run"]
 
@@ -34,34 +34,12 @@ def run(settings: Settings, progress: Progress) -> Report:
     runs = list(product(SCALES, settings.starts))
     scale, starts = (torch.tensor(column, dtype=torch.float64) for column in zip(*runs, strict=True))
     outcomes = run_toy(settings, starts, scale, offset(settings.seed), record_every=25, progress=progress)
-    rows = [
-        row
-        for name, outcome in outcomes.items()
-        for row in table_rows(
-            method=LABELS[name],
-            passes=PASSES[name],
-            scale=scale,
-            start=starts,
-            end=outcome.losses,
-            steps=outcome.steps,
-            distance=outcome.distance,
-            reached=outcome.reached,
-        )
-    ]
-    found = outcomes.values()
-    summary = table_rows(
-        method=[LABELS[name] for name in outcomes],
-        passes=[PASSES[name] for name in outcomes],
-        reached=[int(outcome.reached.sum()) for outcome in found],
-        of=[len(runs)] * len(outcomes),
-        gap_between_scalings=[float(outcome.losses.reshape(2, -1).diff(dim=0).abs().amax()) for outcome in found],
-    )
     return Report(
         title="Trajectories under two scalings of the losses",
         command="torchsims reproduce trajectories",
         settings=asdict(settings) | FIXED,
-        rows=rows,
-        details={"Summary": summary},
+        rows=trajectory_rows(outcomes, scale, starts),
+        details={"Summary": trajectory_summary(outcomes)},
         figures={"trajectories": plot_trajectories(toy(settings.variant).front(), outcomes, SCALES)},
         notes=[
             "Front grey, starts black, ends as stars; a red ring marks a run that did not reach the front.",

@@ -107,7 +107,7 @@ def run_rows(
     inner_lrs = torch.as_tensor(lr if inner_lr is None else inner_lr, dtype=torch.float64).expand(len(starts))
     order = inner_lrs.argsort(stable=True)  # runs with one inner rate are then one block of rows, one parameter group
     rows = _Rows(problem, method, starts, torch.as_tensor(scale), order, compiled=compiled)
-    rows.make_optimizers(optimizer, lr, inner_lrs[order].tolist())
+    rows.make_optimizer(optimizer, lr, inner_lrs[order].tolist())
     recorder = Recorder(
         problem, starts, stop_distance=stop_distance, settle_norm=settle_norm, record_every=record_every
     )
@@ -153,18 +153,20 @@ class _Rows:
         self._gradients, self._order = gradients, order
         self._rule = method.rule if isinstance(method, Saddle) else None
         self._steps, self._gradient_norm = 0, torch.full_like(starts[:, 0], torch.inf)
-        self._updates: list[tuple[Optimizer, list[tuple[Tensor, slice]]]] = []
+        self._blocks: list[tuple[Tensor, int, slice]] = []  # parameters, each some rows of a copy
 
-    def make_optimizers(self, optimizer: OptimizerFactory, lr: float, inner_lrs: list[float]) -> None:
-        """Give every copy its optimizer; ``inner_lrs`` are sorted."""
-        for copy, lrs in zip(self._copies, ([lr] * len(inner_lrs), inner_lrs), strict=False):
-            blocks, groups, first = [], [], 0
+    def make_optimizer(self, optimizer: OptimizerFactory, lr: float, inner_lrs: list[float]) -> None:
+        """Make the optimizer of all copies, with one parameter group per learning rate; ``inner_lrs`` are sorted."""
+        groups: dict[float, list[Tensor]] = {}
+        for i, (copy, lrs) in enumerate(zip(self._copies, ([lr] * len(inner_lrs), inner_lrs), strict=False)):
+            first = 0
             for value, same in groupby(lrs):
                 rows = slice(first, first + len(list(same)))
-                blocks.append((copy[rows], rows))  # a view: the optimizer moves the rows of the copy itself
-                groups.append({"params": [blocks[-1][0]], "lr": value})
+                block = copy[rows]  # a view: the optimizer moves the rows of the copy itself
+                self._blocks.append((block, i, rows))
+                groups.setdefault(value, []).append(block)
                 first = rows.stop
-            self._updates.append((optimizer(groups), blocks))
+        self._optimizer = optimizer([{"params": blocks, "lr": value} for value, blocks in groups.items()])
 
     @torch.no_grad()
     def step(self) -> Snapshot:
@@ -175,10 +177,9 @@ class _Rows:
         gradients, snapshot, self._state = self._gradients(self._copies, *self._settings, *self._state)
         self._gradient_norm = snapshot.gradient_norm
         self._steps += 1
-        for gradient, (optimizer, blocks) in zip(gradients, self._updates, strict=True):
-            for block, rows in blocks:
-                block.grad = gradient[rows]
-            optimizer.step()
+        for block, copy, rows in self._blocks:
+            block.grad = gradients[copy][rows]
+        self._optimizer.step()
         return snapshot
 
 

@@ -1,8 +1,8 @@
 r"""Directions of gradient-level methods for two tasks, for many runs at once and in closed form.
 
-With two tasks no method of these needs a solver. Each function takes the gradients of the tasks, `runs x 2 x d`, and
-returns the directions to descend along, `runs x d`, as :mod:`torchsims.aggregations` does run by run, which the tests
-compare. Nothing here branches on values, so that all of it compiles.
+With two tasks none of these methods needs a solver. Each function takes the gradients of the tasks, `runs x 2 x d`, and
+returns the directions to descend along, `runs x d`: those of :mod:`torchsims.aggregations`, as the tests verify.
+Nothing here branches on values, so that all of it compiles.
 """
 
 import math
@@ -12,7 +12,7 @@ from torch import Tensor
 
 __all__ = ["cagrad", "fairgrad", "mgda", "nash_mtl", "pcgrad"]
 
-_NORM_EPS = 1e-4  # of `aggregations.CAGrad`: what counts as zero, relative to all gradients
+_NORM_EPS = 1e-4  # that of `aggregations.CAGrad`: norms below this share of all gradients count as zero
 
 
 def mgda(gradients: Tensor) -> Tensor:
@@ -34,7 +34,7 @@ def mgda(gradients: Tensor) -> Tensor:
 
 
 def pcgrad(gradients: Tensor) -> Tensor:
-    r"""Return the sum of the gradients, each without its part against the other; with two there is no order.
+    r"""Return the sum of the gradients, each without its component against the other, in any order.
 
     .. math::
         d = g_1 + g_2 - \min(g_1^\top g_2, 0)
@@ -85,10 +85,10 @@ def cagrad(gradients: Tensor, c: float = 0.5) -> Tensor:
 
 
 def nash_mtl(gradients: Tensor, max_norm: float = 1.0) -> Tensor:
-    r"""Return the Nash bargaining solution, cut to the length ``max_norm``.
+    r"""Return the Nash bargaining solution, clipped to the norm ``max_norm``.
 
     It solves the equation of :func:`fairgrad`, whose direction is always :math:`\sqrt 2` long. Dividing the Gramian by
-    its norm, as the solver in general does, changes nothing in a solution by hand.
+    its norm, as the iterative solver does, does not change the closed form.
 
     Example:
         >>> nash_mtl(torch.tensor([[[100.0, 0.0], [0.0, 1.0]]]))
@@ -106,8 +106,8 @@ def fairgrad(gradients: Tensor) -> Tensor:
 
     Hence :math:`a_1 \lVert g_1 \rVert = a_2 \lVert g_2 \rVert = \sigma` with :math:`\sigma^2 (1 + \cos) = 1`: with the
     unit vectors :math:`u_i` of the gradients, :math:`d = \sqrt 2 \, (u_1 + u_2) / \lVert u_1 + u_2 \rVert`, which no
-    positive factor of a loss changes. Opposite gradients have no solution, and a gradient of zero no unit vector; then
-    the first direction is zero, and the second is that of the other gradient.
+    positive factor of a loss changes. With opposite gradients there is no solution, and the direction is zero; with one
+    gradient of zero, the direction is that of the other gradient.
 
     Example:
         >>> fairgrad(torch.tensor([[[4.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [-2.0, 0.0]]]))
