@@ -41,7 +41,7 @@ def quick(folders: Path, name: str) -> list[object]:
 def assert_preset_on_page(out: Path, preset: str, changed: set[str]) -> None:
     """Check that the page names the preset, and that it and the results list all that was changed and nothing else."""
     page = html.unescape((out / "report.html").read_text())
-    assert f"Settings: the preset `{preset}` with changes." in page
+    assert f"Settings: the preset {preset} with changes." in page
     rows = results(out)["details"]["Changed from the preset"]
     assert {row["setting"] for row in rows} == changed
     assert all(row["here"] in page for row in rows)

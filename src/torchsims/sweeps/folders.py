@@ -111,9 +111,9 @@ def describe_preset(config: RunConfig, without: Sequence[str] = ()) -> tuple[str
     """
     found = {name: pair for name, pair in find_changes(config).items() if name not in without}
     if not found:
-        return f"Settings: the preset `{config.preset}` as it is.", {}
+        return f"Settings: the preset {config.preset} as it is.", {}
     rows: list[Row] = [{"setting": name, "preset": str(a), "here": str(b)} for name, (a, b) in found.items()]
-    return f"Settings: the preset `{config.preset}` with changes.", {"Changed from the preset": rows}
+    return f"Settings: the preset {config.preset} with changes.", {"Changed from the preset": rows}
 
 
 @final
