@@ -52,7 +52,7 @@ def go_through_everything(python: str, names: tuple[str, str, str], tmp_path: Pa
         return done.stdout
 
     run("train", *again, "--out", tmp_path / "run")
-    assert results(tmp_path / "run")["rows"][0]["method"].startswith("RootMean, power 0.25")
+    assert results(tmp_path / "run")["rows"][0]["method"].endswith("RootMean, power 0.25")
     run("train", *again, "--epochs", "4", "--out", tmp_path / "whole")
     before = checkpoint(tmp_path / "run")
     run("train", "--resume", *again, "--out", tmp_path / "run")
@@ -60,7 +60,7 @@ def go_through_everything(python: str, names: tuple[str, str, str], tmp_path: Pa
     options = ["--data", data, "--model", model, "--methods", f"ew,{method}", "--seeds", "2", "--jobs", "2"]
     run("compare", *options, "--out", tmp_path / "compared")
     rows = results(tmp_path / "compared")["rows"]
-    assert [row["method"].split(",")[0] for row in rows] == ["EW", "RootMean"]
+    assert [row["method"].removeprefix("TinyNet, ").split(",")[0] for row in rows] == ["EW", "RootMean"]
     assert all(row["seeds"] == 2 for row in rows)
     np.savez(tmp_path / "new.npz", x=np.zeros((3, 4), dtype=np.float32))
     trusted = ["--data", data.partition(":power")[0], "--model", model.partition(":width")[0]] if path else []

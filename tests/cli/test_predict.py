@@ -81,7 +81,7 @@ def test_what_cannot_be_predicted_is_one_sentence(
     (tmp_path / "damaged" / "checkpoint.pt").write_bytes(b"PK")
     for run, image, sentence in (
         (tmp_path / "nowhere", "a.jpg", "There is no run with a checkpoint"),
-        (tmp_path / "damaged", "a.jpg", "truncated, damaged, or none"),
+        (tmp_path / "damaged", "a.jpg", "truncated or damaged"),
         (finished / "run", "none.jpg", "none.jpg` should be there"),
         (finished / "run", "broken.jpg", "broken.jpg` should be an image"),
     ):

@@ -160,7 +160,7 @@ def test_without_a_compiler_it_says_so_and_works(
     monkeypatch.setattr("shutil.which", lambda name: None)
     quick = [option for option in QUICK["rules"] if option != "--no-compile"]
     assert _call(monkeypatch, "reproduce", "rules", "--out", str(tmp_path / "out"), *quick) == 0
-    assert "No C++ compiler found" in capsys.readouterr().err
+    assert "no C++ compiler found" in capsys.readouterr().err
     assert _results(tmp_path / "out")["settings"]["compiled"] is False
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from torchsims.cli._inputs import bad_input, prepare_output_dir, warn
+from torchsims.cli._inputs import bad_input, warn
 from torchsims.cli._options import add_options
 from torchsims.cli._train import Out, Resume, base_config, run_comparison_command
 from torchsims.experiments import EXPERIMENTS, Experiment
@@ -33,7 +33,7 @@ def _synthetic(name: str, experiment: Experiment) -> Callable[..., None]:
     make_settings = experiment.settings
 
     def command(out: Out = None, *, given: dict[str, Any]) -> None:
-        from torchsims.reporting import markdown, show_progress, write_report
+        from torchsims.reporting import check_output_dir, markdown, show_progress, write_report
 
         out = out or Path("runs") / name
         if given.get("compiled", True) and not any(map(shutil.which, (os.environ.get("CXX", "g++"), "g++", "clang++"))):
@@ -43,11 +43,11 @@ def _synthetic(name: str, experiment: Experiment) -> Callable[..., None]:
         with bad_input():
             settings = make_settings(**given)
             module.check(settings)
-        prepare_output_dir(out)
+            check_output_dir(out)
         begin = time.perf_counter()
         with show_progress() as progress:
             report = module.run(settings, progress)
-        write_report(report, out, time.perf_counter() - begin, into=True)
+        write_report(report, out, time.perf_counter() - begin)
         typer.echo(markdown(report.rows))
         typer.echo(f"Written to {out}.")
 
