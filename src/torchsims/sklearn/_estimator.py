@@ -33,7 +33,7 @@ def _predicts_classes(estimator: "MultiTaskEstimator") -> bool:
 
 @final
 class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """A perceptron with a head a target, trained on losses in native units by a method of :mod:`torchsims.methods`.
+    """A perceptron with one head per target, trained on losses in native units by any method.
 
     Features and numeric targets are standardised inside. The loss of a number is its mean squared error in the unit of
     ``y``, that of a class its cross-entropy: the losses live on different scales, which SIMS does not notice. The rate
@@ -42,14 +42,14 @@ class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
 
     Args:
         method: a name with options, ``"sims:tau=1"``, ``"ew"``, ``"gls"``, ..., or a method itself, ``GLS()``.
-        target_types: ``"auto"``, ``"number"`` or ``"class"``, for all targets, or a list with one a target. With
+        target_types: ``"auto"``, ``"number"`` or ``"class"``, for all targets, or a list with one per target. With
             ``"auto"`` text, and a target with two distinct values, are classes; everything else are numbers.
         hidden: the widths of the hidden layers.
         epochs: passes through the training rows.
         batch_size: approximate number of rows per step; all batches have about the same size.
-        learning_rate: of Adam, after the rise.
-        weight_decay: of Adam.
-        random_state: where the network starts and in which order it sees the rows.
+        learning_rate: peak learning rate of Adam.
+        weight_decay: weight decay of Adam.
+        random_state: seed of the initial weights and of the order of the rows.
 
     Attributes:
         targets_: the targets, with means, standard deviations and classes.
