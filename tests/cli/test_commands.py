@@ -285,6 +285,13 @@ def test_report_joins_finished_runs(compared: Path, call: Call, tmp_path: Path) 
     assert all(before.get(row["method"], row) == row for row in found["rows"])
 
 
+def test_a_page_of_rescaled_runs_is_relative_to_equal_weights(call: Call, tmp_path: Path) -> None:
+    assert call("train", *QUICK, "--method", "ew", "--rescale", "depth=3", "--out", tmp_path / "run") == 0
+    assert call("report", tmp_path / "run", "--out", tmp_path / "page") == 0
+    (row,) = results(tmp_path / "page")["rows"]
+    assert row["Delta_b"] == pytest.approx(0, abs=1e-12)
+
+
 TABLES = {"transforms": 7, "normalization": 7, "tau": 7, "lambda": 6, "rescale": 16}
 
 

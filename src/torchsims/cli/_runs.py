@@ -47,7 +47,7 @@ def predict(
 
 def report(
     runs: Annotated[list[Path], typer.Argument(help="Folders that train or compare left.", metavar="RUN...")],
-    baseline: Annotated[str | None, typer.Option(help="Label that Delta_b is relative to; EW if there.")] = None,
+    baseline: Annotated[str | None, typer.Option(help="Label that Delta_b is relative to; EW by default.")] = None,
     out: Out = None,
 ) -> None:
     """Write one page of finished runs."""
@@ -60,10 +60,12 @@ def report(
         labels = list(dict.fromkeys(run.label for run in found))
         if baseline is not None and baseline not in labels:
             raise ValueError(f"Parameter `baseline` should be one of {'; '.join(labels)}. Found `{baseline}`.")
+        equal_weights = [run.label for run in found if run.config.method == "ew"]
+        chosen = baseline or ("EW" if "EW" in labels else next(iter(equal_weights), "EW"))
     out = out or Path("runs") / "report"
     prepare_output_dir(out)
     command = join(["torchsims", "report", *map(str, runs)])
-    page = comparison_report("Finished runs", command, found, baseline=baseline or "EW")
+    page = comparison_report("Finished runs", command, found, baseline=chosen)
     write_report(page, out, time.perf_counter() - begin, into=True)
     print_report(page, out)
 
