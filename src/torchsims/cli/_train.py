@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # torch is imported by the commands that need it
     from torchsims.sweeps import Comparison
     from torchsims.training import Resolved
 
-__all__ = ["CompareOut", "Resume", "base_config", "compare", "run_comparison_command", "train"]
+__all__ = ["Out", "Resume", "base_config", "compare", "run_comparison_command", "train"]
 
 TABLES = (".csv", ".csv.gz", ".parquet", ".pq")
 """Endings of files that need no `--data`."""
@@ -27,7 +27,6 @@ Out = Annotated[Path | None, typer.Option(help="New or empty folder; one in runs
 Resume = Annotated[bool, typer.Option("--resume", help="Resume what is in the folder.")]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="TOML or JSON file of settings; options go first.")]
 SaveConfig = Annotated[Path | None, typer.Option(help="Write all settings to a TOML or JSON file, and stop.")]
-CompareOut = Out
 
 
 def base_config(given: dict[str, Any], config: Path | None = None, **defaults: Any) -> RunConfig:

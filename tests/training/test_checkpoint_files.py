@@ -1,0 +1,54 @@
+"""Files of a run: damage is noticed, the checkpoint before is kept, and files of others are left alone."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from helpers.commands import Call
+from helpers.training_cases import small
+from torchsims.sweeps import with_variant
+from torchsims.training import RunConfig, complete_config, read_checkpoint
+from torchsims.training.checkpoints import PREVIOUS, save_checkpoint
+
+
+def test_a_flipped_bit_of_a_tensor_is_noticed(tmp_path: Path) -> None:
+    import torch
+
+    values = torch.rand(4096)
+    for epoch in (1, 2):
+        save_checkpoint(tmp_path, small(), {"epoch": epoch, "values": values})
+    path = tmp_path / "checkpoint.pt"
+    content, chance = path.read_bytes(), random.Random(0)
+    start = content.index(values.numpy().tobytes())
+    for _ in range(20):
+        damaged = bytearray(content)
+        damaged[start + chance.randrange(4 * len(values))] ^= 1 << chance.randrange(8)
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=f"truncated or damaged. The one before it is .*{PREVIOUS}"):
+            read_checkpoint(path)
+    assert read_checkpoint(tmp_path / PREVIOUS)["epoch"] == 1
+
+
+def test_saving_leaves_files_of_others_alone(tmp_path: Path) -> None:
+    (tmp_path / ".oh-my-zsh").mkdir()
+    (tmp_path / ".pre-commit-config.yaml").write_text("mine")
+    save_checkpoint(tmp_path, RunConfig(), {})
+    assert (tmp_path / ".pre-commit-config.yaml").read_text() == "mine"
+    assert (tmp_path / ".oh-my-zsh").is_dir()
+
+
+def test_a_folder_with_dot_files_belongs_to_others(
+    call: Call, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / ".pre-commit-config.yaml").write_text("mine")
+    assert call("train", "--resume", "--out", tmp_path) == 2
+    assert "new or empty folder" in capsys.readouterr().err
+
+
+def test_single_networks_keep_the_options_of_the_preset() -> None:
+    base = complete_config({"data": "nyuv2", "preset": "ablation", "model": "sam2:rank=8"})
+    model = with_variant(base, "stl").model
+    assert model.startswith("stl:of=sam2:")
+    assert "rank=8" in model
+    assert "encoder=facebook/sam2.1-hiera-tiny" in model
