@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Literal, get_origin
+from typing import get_origin
 
 import pytest
 
@@ -83,7 +83,7 @@ def test_every_public_name_is_documented_and_has_an_example(module: object) -> N
     for name in module.__all__:  # type: ignore[attr-defined]
         value = getattr(module, name)
         assert f"`{name}`" in text or f"torchsims.{name}" in text, f"docs/api.md does not list `{name}`"
-        assert value.__doc__ or get_origin(value) is Literal, f"`{name}` has no docstring"  # an alias cannot have one
+        assert value.__doc__ or get_origin(value), f"`{name}` has no docstring"  # an alias cannot have one
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
@@ -104,6 +104,7 @@ def test_every_method_and_function_has_a_runnable_example(module: object) -> Non
         "Workload",
         "Predictor",
         "Batched",
+        "Advance",
         "Callback",
         "Trainer",
         "RunCell",

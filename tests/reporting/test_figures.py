@@ -9,17 +9,10 @@ import pytest
 from matplotlib.figure import Figure
 
 from helpers.finished_runs import METRICS, finished_run, finished_runs
-from torchsims.reporting import (
-    colour_map,
-    delta_bars,
-    heat_maps,
-    metric_against,
-    paired_change,
-    predictions,
-    training_curves,
-    validation_curves,
-    weight_curves,
-)
+from torchsims.reporting import heat_maps, metric_against
+from torchsims.reporting._bars import delta_bars, paired_change
+from torchsims.reporting._curves import training_curves, validation_curves, weight_curves
+from torchsims.reporting._pictures import colour_map, predictions
 from torchsims.training.config import RunConfig
 from torchsims.training.run import History, Run
 
@@ -30,15 +23,23 @@ def _saved(figure: Figure) -> bytes:
     return target.getvalue()
 
 
-@pytest.mark.parametrize("draw", [training_curves, validation_curves, weight_curves])
+@pytest.mark.parametrize(
+    ("draw", "title"),
+    [
+        (training_curves, "seg: training loss"),
+        (weight_curves, "seg: weight"),
+        (validation_curves, "seg: validation miou ↑"),
+    ],
+)
 @pytest.mark.parametrize("count", [1, 2, 12])
 def test_curves_cope_with_any_number_of_labels_and_diverged_runs(
-    draw: Callable[[list[Run]], Figure], count: int
+    draw: Callable[[list[Run]], Figure], title: str, count: int
 ) -> None:
     runs = finished_runs([f"method {i}" for i in range(count)], seeds=2, pictures=False)
     runs.append(finished_run("diverged at once", 0, ends=0, pictures=False))
     figure = draw(runs)
     assert len(figure.axes) == len(METRICS)
+    assert figure.axes[0].get_title("left") == title
     assert _saved(figure)
 
 

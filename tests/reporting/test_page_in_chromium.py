@@ -15,16 +15,11 @@ import pytest
 from matplotlib.image import imread
 
 from helpers.finished_runs import finished_runs
-from torchsims.reporting import (
-    Report,
-    delta_bars,
-    predictions,
-    run_columns,
-    runs_table,
-    summary_table,
-    training_curves,
-    write_report,
-)
+from torchsims.reporting import Report, runs_table, write_report
+from torchsims.reporting._bars import delta_bars
+from torchsims.reporting._curves import training_curves
+from torchsims.reporting._pictures import predictions
+from torchsims.reporting._runs import run_columns, summary_table
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 LABELS = ["EW", "EW, depth x 100", "A method with quite a long name, normals x 0.001", *(f"M{i}" for i in range(9))]

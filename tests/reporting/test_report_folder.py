@@ -11,14 +11,9 @@ from pathlib import Path
 import pytest
 
 from helpers.finished_runs import METRICS, finished_runs
-from torchsims.reporting import (
-    Report,
-    delta_bars,
-    run_columns,
-    runs_table,
-    summary_table,
-    write_report,
-)
+from torchsims.reporting import Report, runs_table, write_report
+from torchsims.reporting._bars import delta_bars
+from torchsims.reporting._runs import run_columns, summary_table
 from torchsims.training.config import RunConfig
 from torchsims.training.run import History, Run
 

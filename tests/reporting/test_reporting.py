@@ -8,18 +8,8 @@ import numpy as np
 import pytest
 
 from helpers.finished_runs import METRICS, finished_run, finished_runs
-from torchsims.reporting import (
-    Column,
-    Row,
-    RunState,
-    RunStatus,
-    live_table,
-    markdown,
-    run_columns,
-    runs_table,
-    show_progress,
-    summary_table,
-)
+from torchsims.reporting import Column, Row, RunState, RunStatus, live_table, markdown, runs_table, show_progress
+from torchsims.reporting._runs import run_columns, summary_table
 from torchsims.training.config import RunConfig
 from torchsims.training.run import History, Run
 

@@ -12,14 +12,11 @@ import pytest
 
 from helpers.finished_runs import METRICS, finished_run, finished_runs
 from torchsims.reporting import (
-    Failure,
     Report,
     RunState,
     RunStatus,
-    Starved,
     comparison_report,
     delta_b_by_label,
-    file_name,
     live_table,
     markdown,
     output_names,
@@ -27,6 +24,8 @@ from torchsims.reporting import (
     run_report,
     write_report,
 )
+from torchsims.reporting._report import Failure, Starved
+from torchsims.reporting._tables import file_name
 from torchsims.training.config import RunConfig, setting
 from torchsims.training.run import History, Run
 from torchsims.workloads import FilePrediction

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from torchsims.reporting._runs import mean
 from torchsims.reporting._style import COLOURS, WIDTH, add_legend, figure_text
 
-__all__ = ["delta_bars", "heat_maps", "metric_against", "paired_change"]
-
 LINE = 0.36  # inches of a label of one or two lines
 LETTERS = 50  # in a line of a label
 AROUND = 0.9  # inches beside the labels
@@ -24,17 +22,7 @@ BEFORE, AFTER = COLOURS[0], COLOURS[1]
 
 
 def delta_bars(values: Mapping[str, Sequence[float]], name: str = "Delta_b") -> Figure:
-    """Return a bar for the mean of every label and a dot for every seed; no bar where a number is NaN.
-
-    Args:
-        values: one number per seed, by label.
-        name: what the numbers are.
-
-    Example:
-        >>> figure = delta_bars({"EW": [-0.25, -0.75], "SIMS": [0.5]})
-        >>> [float(bar.get_width()) for bar in figure.axes[0].patches]
-        [-0.5, 0.5]
-    """
+    """Return a bar for the mean of every label and a dot for every seed; no bar where a number is NaN."""
     figure, axis = _label_axis(values, name)
     for at, numbers in enumerate(values.values()):
         if isfinite(center := mean(numbers)):
@@ -44,26 +32,8 @@ def delta_bars(values: Mapping[str, Sequence[float]], name: str = "Delta_b") -> 
     return figure
 
 
-def paired_change(
-    before: Mapping[str, Sequence[float]],
-    after: Mapping[str, Sequence[float]],
-    name: str,
-    *,
-    names: tuple[str, str] = ("as they are", "rescaled"),
-) -> Figure:
-    """Return two marks per label, the means before and after a change, a line between them and a dot per seed.
-
-    Args:
-        before: one number per seed, by label.
-        after: the same after the change.
-        name: what the numbers are.
-        names: names of before and after.
-
-    Example:
-        >>> figure = paired_change({"EW": [0.25], "SIMS": [0.5]}, {"EW": [0.125], "SIMS": [0.5]}, "seg miou")
-        >>> figure.axes[0].get_xlabel()
-        'seg miou'
-    """
+def paired_change(before: Mapping[str, Sequence[float]], after: Mapping[str, Sequence[float]], name: str) -> Figure:
+    """Return two marks per label, the means before and after rescaling, a line between them and a dot per seed."""
     both = {label: [*before.get(label, ()), *after.get(label, ())] for label in [*before, *after]}
     figure, axis = _label_axis(both, name, more=0.3)
     for at, label in enumerate(both):
@@ -73,8 +43,11 @@ def paired_change(
             numbers = values.get(label, ())
             axis.plot(numbers, [at] * len(numbers), mark, color=colour, markersize=4, alpha=0.6, zorder=zorder)
             axis.plot(end, at, mark, color=colour, markersize=9, zorder=zorder)
-    marks = [("o", BEFORE), ("D", AFTER)]
-    add_legend(figure, [Line2D([], [], color=c, marker=m, markersize=8, linestyle="none") for m, c in marks], names)
+    marks = [
+        Line2D([], [], color=colour, marker=mark, markersize=8, linestyle="none")
+        for mark, colour in (("o", BEFORE), ("D", AFTER))
+    ]
+    add_legend(figure, marks, ("as they are", "rescaled"))
     return figure
 
 
@@ -85,12 +58,8 @@ def metric_against(
 ) -> Figure:
     """Return how numbers depend on a parameter: one panel per curve, bars of one standard deviation.
 
-    The axis is logarithmic; values that include zero are drawn at equal distances instead.
-
-    Args:
-        parameter_values: values of the parameter, increasing.
-        curves: means and standard deviations per value, by name.
-        xlabel: name of the parameter; text between dollar signs is a formula.
+    The axis is logarithmic; values that include zero are drawn at equal distances instead. Values increase; ``curves``
+    are means and standard deviations per value, by name; text between dollar signs in ``xlabel`` is a formula.
 
     Example:
         >>> figure = metric_against([0.0, 0.1, 1.0], {"seg miou": ([0.5, 0.6, 0.55], [0.01, None, 0.02])}, "lambda")
@@ -128,7 +97,7 @@ def heat_maps(
 
     Args:
         panels: `up x across`, by title; NaN where there is no number.
-        across: name and values of the horizontal axis; text between dollar signs is a formula, here and below.
+        across: name and values of the horizontal axis; text between dollar signs is a formula.
         up: name and values of the vertical axis.
         name: what the numbers are.
         low_is_good: whether green is low.
@@ -136,8 +105,7 @@ def heat_maps(
         form: format of a number.
 
     Example:
-        >>> figure = heat_maps({"slow": np.eye(2), "fast": np.zeros((2, 2))}, ("x", [1, 2]), ("y", [0.5, 3]), "share")
-        >>> [text.get_text() for text in figure.axes[0].texts]
+        >>> [text.get_text() for text in heat_maps({"a": np.eye(2)}, ("x", [1, 2]), ("y", [0, 3]), "z").axes[0].texts]
         ['1.00', '0.00', '0.00', '1.00']
     """
     size = (2.1 + max(2.0, 0.62 * len(across[1])) * len(panels), 1.6 + 0.42 * len(up[1]))
@@ -166,7 +134,11 @@ def heat_maps(
 
 def _label_axis(values: Mapping[str, Sequence[float]], name: str, more: float = 0.0) -> tuple[Figure, Axes]:
     """Return an axis with one line per label, from the top; a label says how many of its numbers are NaN."""
-    labels = [figure_text(label, LETTERS) + _missing(numbers) for label, numbers in values.items()]
+    labels = []
+    for label, numbers in values.items():
+        missing = sum(not isfinite(value) for value in numbers)
+        note = f"\n{missing} of {len(numbers)} without a number" if missing else ""
+        labels.append(figure_text(label, LETTERS) + note)
     lines = max([2, *(1 + label.count("\n") for label in labels)])
     figure = Figure(figsize=(WIDTH, LINE / 2 * lines * len(labels) + AROUND + more), layout="constrained")
     axis = figure.subplots()
@@ -177,8 +149,3 @@ def _label_axis(values: Mapping[str, Sequence[float]], name: str, more: float = 
     axis.set_axisbelow(True)
     axis.spines[["top", "right"]].set_visible(False)
     return figure, axis
-
-
-def _missing(numbers: Sequence[float]) -> str:
-    missing = sum(not isfinite(value) for value in numbers)
-    return f"\n{missing} of {len(numbers)} without a number" if missing else ""

@@ -13,22 +13,19 @@ from torchsims.reporting._bars import delta_bars, paired_change
 from torchsims.reporting._curves import training_curves, validation_curves, weight_curves
 from torchsims.reporting._pictures import predictions
 from torchsims.reporting._report import Failure, Report, Starved
-from torchsims.reporting._runs import (
-    last_epoch_runs,
-    mean,
-    run_columns,
-    runs_table,
-    summary_table,
-    task_means,
-    trained_tasks,
-)
+from torchsims.reporting._runs import last_epoch_runs, mean, mean_notes, run_columns, runs_table, summary_table
 from torchsims.reporting._tables import Row
 from torchsims.training.run import Run
 
-__all__ = ["comparison_report", "delta_b_by_label", "run_report", "worst_shortfalls"]
-
 NEAR_ZERO = 0.05  # an R2 so small that numbers relative to it say little
 NOTHING: Mapping[str, Any] = {}
+CAPTIONS = {
+    "rescaled": "The same with the losses as they are and with one of them multiplied.",
+    "predictions": "An image of the test split: the labels, then what each method predicts.",
+    "training": "Mean training loss per epoch, in the units of the data.",
+    "validation": "Metrics of the validation split after each epoch.",
+    "weights": "Mean weight of each task per epoch.",
+}
 
 
 def run_report(
@@ -40,15 +37,7 @@ def run_report(
     notes: Sequence[str] = (),
     details: Mapping[str, Sequence[Row]] = NOTHING,
 ) -> Report:
-    """Return the report of one run.
-
-    Args:
-        run: the run.
-        command: the command that repeats it.
-        draw: whether to draw figures.
-        settings: what else to show beside the config of the run, such as the number of threads.
-        notes: further sentences for the top of the page.
-        details: further tables, by name.
+    """Return the report of one run; ``settings`` stand beside those of its config, such as the number of threads.
 
     Example:
         >>> from torchsims.training.config import RunConfig
@@ -57,7 +46,6 @@ def run_report(
         >>> run_report(run, "torchsims train --method ew", draw=False).title
         'EW on scenes'
     """
-    figures, captions = _run_figures([run]) if draw else ({}, {})
     last = last_epoch_runs([run])
     epoch = f"at epoch {run.selected}, selected on the validation split" if last else "after the last epoch"
     return Report(
@@ -67,13 +55,9 @@ def run_report(
         rows=runs_table([run]),
         details={**({"After the last epoch": runs_table(last)} if last else {}), **details},
         columns=run_columns([run]),
-        figures=figures,
-        captions=captions,
-        notes=[
-            f"Metrics of the test split {epoch}; nothing was selected on the test split.",
-            *notes,
-            *_mean_notes([run]),
-        ],
+        figures=_run_figures([run]) if draw else {},
+        captions=CAPTIONS,
+        notes=[f"Metrics of the test split {epoch}; nothing was selected on it.", *notes, *mean_notes([run])],
         starved=_starved([run]),
         failures=_failures([run]),
         run=run,
@@ -90,16 +74,9 @@ def comparison_report(
     figures: Mapping[str, Figure] = NOTHING,
     details: Mapping[str, Sequence[Row]] = NOTHING,
 ) -> Report:
-    """Return the report of runs side by side.
+    """Return the report of runs side by side; runs that failed have NaN in place of their metrics.
 
-    Args:
-        title: title of the page.
-        command: the command that repeats it.
-        runs: the runs; those that failed have NaN in place of their metrics.
-        baseline: label that Delta_b is relative to; without such a run there is no Delta_b.
-        notes: sentences for the top of the page.
-        figures: further figures, by name; they come first.
-        details: further tables, by name.
+    Without a run with the label ``baseline`` there is no Delta_b. Further ``figures`` come first.
 
     Example:
         >>> from torchsims.training.config import RunConfig
@@ -112,7 +89,6 @@ def comparison_report(
     """
     runs = _with_all_metrics(sorted(runs, key=lambda run: [other.label for other in runs].index(run.label)))
     relative = delta_b_by_label(runs, baseline)
-    drawn, captions = _run_figures(runs)
     last = last_epoch_runs(runs)
     epoch = "at the selected epoch" if last else "after the last epoch"
     explained = f" Delta_b is a fraction, relative to the mean of {baseline}." if relative else ""
@@ -123,24 +99,17 @@ def comparison_report(
         rows=summary_table(runs, {"Delta_b": relative}),
         details={
             "Runs": runs_table(runs),
-            **(
-                {"Means after the last epoch": summary_table(last), "Runs after the last epoch": runs_table(last)}
-                if last
-                else {}
-            ),
+            **({"Means after the last epoch": summary_table(last)} if last else {}),
+            **({"Runs after the last epoch": runs_table(last)} if last else {}),
             **details,
         },
-        figures={**figures, **_delta_figures(runs, relative), **drawn},
-        captions={
-            "delta": f"Mean relative improvement over {baseline}; one dot per seed.",
-            "rescaled": "The same with the losses as they are and with one of them multiplied.",
-            **captions,
-        },
+        figures={**figures, **_delta_figures(runs, relative), **_run_figures(runs)},
+        captions=CAPTIONS | {"delta": f"Mean relative improvement over {baseline}; one dot per seed."},
         columns=run_columns(runs, {"Delta_b": True}),
         notes=[
             *notes,
             f"Metrics of the test split {epoch}: means over seeds and sample standard deviations.{explained}",
-            *_mean_notes(runs),
+            *mean_notes(runs),
             *_baseline_notes(runs, baseline),
         ],
         starved=_starved(runs),
@@ -152,10 +121,6 @@ def delta_b_by_label(runs: Sequence[Run], baseline: str) -> dict[str, list[float
     """Return Delta_b of every run against the mean of the baseline, by label; nothing without a run of the baseline.
 
     It is NaN for all runs where a metric of the baseline is zero or NaN.
-
-    Args:
-        runs: the runs.
-        baseline: label of the baseline.
 
     Example:
         >>> from torchsims.training.config import RunConfig
@@ -215,23 +180,16 @@ def _delta_figures(runs: Sequence[Run], relative: Mapping[str, Sequence[float]])
     return figures
 
 
-def _run_figures(runs: Sequence[Run]) -> tuple[dict[str, Figure], dict[str, str]]:
-    """Return the figures that every page of runs has, by name, and their captions."""
-    figures: dict[str, Figure] = {}
+def _run_figures(runs: Sequence[Run]) -> dict[str, Figure]:
+    """Return the figures that every page of runs has, by name."""
     pictures = [run for run in runs if run.samples and "image" in run.samples]
-    if pictures:
-        figures["predictions"] = predictions(pictures)
-    figures["training"] = training_curves(runs)
-    if any(run.history.validation for run in runs):
-        figures["validation"] = validation_curves(runs)
-    figures["weights"] = weight_curves(runs)
-    captions = {
-        "predictions": "An image of the test split: the labels, then what each method predicts.",
-        "training": "Mean training loss per epoch, in the units of the data.",
-        "validation": "Metrics of the validation split after each epoch.",
-        "weights": "Mean weight of each task per epoch.",
+    validated = any(run.history.validation for run in runs)
+    return {
+        **({"predictions": predictions(pictures)} if pictures else {}),
+        "training": training_curves(runs),
+        **({"validation": validation_curves(runs)} if validated else {}),
+        "weights": weight_curves(runs),
     }
-    return figures, captions
 
 
 def _starved(runs: Sequence[Run]) -> list[Starved]:
@@ -242,26 +200,15 @@ def _failures(runs: Sequence[Run]) -> list[Failure]:
     return [Failure(run.label, run.seed, run.failure) for run in runs if run.failure is not None]
 
 
-def _mean_notes(runs: Sequence[Run]) -> list[str]:
-    """Return a sentence on which tasks the means are over, where these are not all tasks."""
-    trained = [(trained_tasks(run), run) for run in runs if task_means(run)]
-    some = [", ".join(tasks) for tasks, run in trained if len(tasks) < len(run.metrics)]
-    return [f"Means over tasks are those of the trained tasks: {text}." for text in some[:1]]
-
-
 def _baseline_notes(runs: Sequence[Run], baseline: str) -> list[str]:
     """Return a sentence for every metric of the baseline that is zero, and for every R2 of it that is close to zero."""
-    means = _baseline_means(runs, baseline)
-    return [
-        f"There is no Delta_b: {task} {metric} of {baseline} is zero."
-        for task, values in means.items()
-        for metric, value in values.items()
-        if value == 0
-    ] + [
-        f"Delta_b says little: {task} r2 of {baseline} is {values['r2']:.2g}, and everything is relative to it."
-        for task, values in means.items()
-        if 0 < abs(values.get("r2", 1.0)) < NEAR_ZERO
-    ]
+    notes = []
+    for task, values in _baseline_means(runs, baseline).items():
+        zero = [metric for metric, value in values.items() if value == 0]
+        notes += [f"There is no Delta_b: {task} {metric} of {baseline} is zero." for metric in zero]
+        if 0 < abs(r2 := values.get("r2", 1.0)) < NEAR_ZERO:
+            notes.append(f"Delta_b says little: {task} r2 of {baseline} is {r2:.2g}, and everything is relative to it.")
+    return notes
 
 
 def worst_shortfalls(runs: Sequence[Run]) -> dict[str, list[float]]:
@@ -272,9 +219,6 @@ def worst_shortfalls(runs: Sequence[Run]) -> dict[str, list[float]]:
 
     - :math:`v_i`: the first metric of task i of a run;
     - :math:`b_i`: its best mean over the seeds of a label. A run without a number has none here.
-
-    Args:
-        runs: the runs.
 
     Example:
         >>> from torchsims.training.config import RunConfig

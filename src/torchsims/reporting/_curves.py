@@ -13,8 +13,6 @@ from torchsims.reporting._runs import has_diverged
 from torchsims.reporting._style import MANY, WIDTH, LineStyle, add_legend, figure_text, legend_columns, line_styles
 from torchsims.training.run import History, Run
 
-__all__ = ["training_curves", "validation_curves", "weight_curves"]
-
 HEIGHT = 2.1  # inches of a panel
 LEGEND_LINE = 0.25  # inches
 CROSS = "X"
@@ -27,38 +25,17 @@ def training_curves(runs: Sequence[Run]) -> Figure:
     """Return the training losses: means over seeds, bands from minimum to maximum, crosses where a run diverged.
 
     More than eight labels are drawn without bands, which would cover each other.
-
-    Example:
-        >>> from torchsims.training.config import RunConfig
-        >>> history = History(losses={"seg": [0.9, 0.5], "depth": [3.0, float("nan")]})
-        >>> [axis.get_title("left") for axis in training_curves([Run("EW", RunConfig(), {}, {}, history)]).axes]
-        ['seg: training loss', 'depth: training loss']
     """
     return _figure(runs, _panels(runs, lambda history: history.losses, "training loss"), log=True)
 
 
 def weight_curves(runs: Sequence[Run]) -> Figure:
-    """Return the weights of the tasks, drawn as :func:`training_curves` draws losses.
-
-    Example:
-        >>> from torchsims.training.config import RunConfig
-        >>> runs = [Run("EW", RunConfig(), {}, {}, History(weights={"seg": [0.9]}))]
-        >>> [axis.get_title("left") for axis in weight_curves(runs).axes]
-        ['seg: weight']
-    """
+    """Return the weights of the tasks, drawn as :func:`training_curves` draws losses."""
     return _figure(runs, _panels(runs, lambda history: history.weights, "weight"), log=True)
 
 
 def validation_curves(runs: Sequence[Run]) -> Figure:
-    """Return the first metric of every task on the validation split, an arrow towards better numbers in its title.
-
-    Example:
-        >>> from torchsims.training.config import RunConfig
-        >>> history = History(validation={"seg": {"miou": [0.5]}})
-        >>> runs = [Run("EW", RunConfig(), {}, {"seg": {"miou": True}}, history)]
-        >>> [axis.get_title("left") for axis in validation_curves(runs).axes]
-        ['seg: validation miou ↑']
-    """
+    """Return the first metric of every task on the validation split, an arrow towards better numbers in its title."""
     panels = []
     for task in dict.fromkeys(task for run in runs for task in run.history.validation):
         metric = next(name for run in runs for name in run.history.validation.get(task, ()))

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from torchsims.reporting._report import Report
 
-__all__ = ["render_page"]
-
 LONG = 15  # rows; a longer table of results stands behind the figures
 
 
@@ -38,15 +36,7 @@ class PageTable(NamedTuple):
 def render_page(report: "Report", images: Mapping[str, bytes], versions: Mapping[str, str]) -> str:
     """Return the page: the results, the figures, the other tables, then what is needed to repeat the command.
 
-    Args:
-        report: what to show.
-        images: the figures of the report as PNG files, by name.
-        versions: versions of the packages.
-
-    Example:
-        >>> from torchsims.reporting import Report
-        >>> "<p>A &lt; B.</p>" in render_page(Report("Runs", "torchsims", {}, [], notes=["A < B."]), {}, {})
-        True
+    ``images`` are the figures of the report as PNG files, by name.
     """
     tables = {"Results": report.rows, **report.details}
     sections: dict[str, PageTable | list[Picture]] = {

@@ -14,8 +14,6 @@ from matplotlib.image import imsave
 from torchsims.reporting._style import CLASS_COLOURS, UNKNOWN, figure_text
 from torchsims.training.run import Run, Samples
 
-__all__ = ["Array", "Kind", "colour_map", "picture_row", "png", "predictions"]
-
 Array: TypeAlias = npt.NDArray[Any]
 Kind: TypeAlias = Literal["classes", "distances", "directions", "outlines"]
 CELL = 1.15  # inches of the width of a picture
@@ -32,19 +30,7 @@ def predictions(runs: Sequence[Run], sample: int = 0) -> Figure:
     Samples are arrays of some test images: ``"image"`` is `n x 3 x height x width` in [0, 1]; ``"truth/TASK"`` and
     ``"prediction/TASK"`` hold classes `n x height x width`, negative where unknown; distances `n x 1 x height x width`,
     0 where unknown; directions `n x 3 x height x width`, zero where unknown; or outlines `n x 1 x height x width`, 0 or
-    1, whose prediction is the probability.
-
-    Args:
-        runs: the runs; those without samples are left out.
-        sample: index of the image.
-
-    Example:
-        >>> from torchsims.training.config import RunConfig
-        >>> from torchsims.training.run import History
-        >>> truth, found = np.zeros((1, 4, 4), dtype=int), np.ones((1, 4, 4), dtype=int)
-        >>> samples = {"image": np.zeros((1, 3, 4, 4)), "truth/seg": truth, "prediction/seg": found}
-        >>> len(predictions([Run("EW", RunConfig(), {}, {}, History(), samples=samples)]).axes)
-        4
+    1, whose prediction is the probability. Runs without samples are left out.
     """
     shown: dict[str, Samples] = {}
     for run in runs:
@@ -76,15 +62,11 @@ def predictions(runs: Sequence[Run], sample: int = 0) -> Figure:
 def colour_map(truth: Array, found: Sequence[Array | None] = (), *, kind: Kind | None = None) -> list[Array | None]:
     """Return the label and the predictions of one task as pictures, `height x width x 3` in [0, 1].
 
-    Args:
-        truth: the label, as in :func:`predictions` without the leading dimension.
-        found: predictions, in the same form, drawn with the limits of the label.
-        kind: what the label is; read from its values by default. A prediction without a label stands in its place.
+    Label and predictions are as in :func:`predictions`, without the leading dimension; predictions are drawn with the
+    limits of the label. The kind is read from the values of the label by default. A prediction without a label stands
+    in its place.
 
     Example:
-        >>> truth = np.array([[[0.0, 2.0, 4.0]]])  # the first distance is unknown
-        >>> [picture[0, :, 0].round(2).tolist() for picture in colour_map(truth)]
-        [[0.55, 0.27, 0.99]]
         >>> [picture[0, 0].tolist() for picture in colour_map(np.array([[[0.25]]]), kind="outlines")]
         [[0.75, 0.75, 0.75]]
     """
@@ -100,15 +82,7 @@ def colour_map(truth: Array, found: Sequence[Array | None] = (), *, kind: Kind |
 
 
 def picture_row(pictures: Mapping[str, Array]) -> Figure:
-    """Return pictures of one size side by side, each under its name.
-
-    Args:
-        pictures: `height x width x 3` in [0, 1], by name.
-
-    Example:
-        >>> [axis.get_title() for axis in picture_row({"image": np.zeros((2, 3, 3)), "seg": np.ones((2, 3, 3))}).axes]
-        ['image', 'seg']
-    """
+    """Return pictures of one size, `height x width x 3` in [0, 1], side by side, each under its name."""
     height, width, _ = next(iter(pictures.values())).shape
     size = (2 * CELL * len(pictures), 2 * CELL * height / width + 0.3)
     figure = Figure(figsize=size, layout="constrained")
@@ -119,12 +93,7 @@ def picture_row(pictures: Mapping[str, Array]) -> Figure:
 
 
 def png(picture: Array) -> bytes:
-    """Return a picture, `height x width x 3` in [0, 1], as a PNG file of the same size.
-
-    Example:
-        >>> png(np.zeros((2, 3, 3)))[1:4]
-        b'PNG'
-    """
+    """Return a picture, `height x width x 3` in [0, 1], as a PNG file of the same size."""
     buffer = io.BytesIO()
     imsave(buffer, np.clip(picture, 0.0, 1.0), format="png")
     return buffer.getvalue()

@@ -11,8 +11,6 @@ from torchsims.reporting._report import Report
 from torchsims.reporting._tables import Row, file_name
 from torchsims.workloads import FilePrediction
 
-__all__ = ["output_names", "prediction_report"]
-
 
 def output_names(paths: Sequence[Path]) -> list[str]:
     """Return how the output files of each input file begin; input files of one name are an error.
@@ -29,11 +27,7 @@ def output_names(paths: Sequence[Path]) -> list[str]:
 
 
 def prediction_report(run: Path, found: Sequence[FilePrediction]) -> tuple[dict[str, bytes], Report]:
-    """Return what is predicted as files by name, and the report that shows it.
-
-    Args:
-        run: folder of the run whose model it is.
-        found: predictions, one per file.
+    """Return what the model of the folder ``run`` predicts as files by name, and the report that shows it.
 
     Example:
         >>> rows, content = [{"task": "y", "rows": 1}], {"predictions.csv": b"y,1.5"}

@@ -2,50 +2,29 @@
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TYPE_CHECKING, Protocol, TextIO, TypeAlias
 
 from torchsims.reporting._tables import Row, arrange_columns, one_line
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["Advance", "Progress", "RunState", "RunStatus", "ShowStatus", "live_table", "show_progress"]
-
 AROUND = 6  # lines of a table beside its rows
 
 
 class Advance(Protocol):
-    """Takes the number of steps done since the last call, and a note on them.
-
-    Example:
-        >>> with show_progress(sys.stdout) as progress:
-        ...     advance = progress("EW", 1)
-        ...     advance(1, "seg 0.71")
-        EW: 50 %  seg 0.71
-        EW: 100 %  seg 0.71
-    """
+    """Takes the number of steps done since the last call, and a note on them; an empty note keeps the last one."""
 
     def __call__(self, done: int, note: str = "", /) -> None:
-        """Advance by ``done`` steps; an empty note keeps the last one."""
-        ...
+        """Advance by ``done`` steps."""
 
 
-class Progress(Protocol):
-    """Starts a part of the work and returns what to call when some of it is done.
-
-    Example:
-        >>> with show_progress(sys.stdout) as progress:
-        ...     progress("EW", 2)(1)
-        EW: 50 %
-    """
-
-    def __call__(self, name: str, total: int, /) -> Advance:
-        """Start the part ``name`` of ``total`` steps."""
-        ...
+Progress: TypeAlias = Callable[[str, int], Advance]
+"""Starts a part of the work, given its name and number of steps, and returns what to call when some are done."""
 
 
 @contextmanager
@@ -123,14 +102,7 @@ class RunState(StrEnum):
 
 @dataclass(frozen=True)
 class RunStatus:
-    """One run in a live table.
-
-    Attributes:
-        label: label of the run.
-        seed: seed of the run; label and seed say which run it is.
-        state: what the run is doing.
-        progress: how far it is, or why it failed; any text.
-        values: latest losses, by task.
+    """One run in a live table: label and seed say which one.
 
     Example:
         >>> print(RunStatus("EW", 0, RunState.FAILED, "out of memory"))
@@ -140,8 +112,8 @@ class RunStatus:
     label: str
     seed: int
     state: RunState = RunState.WAITING
-    progress: str = ""
-    values: Mapping[str, float] = field(default_factory=dict)
+    progress: str = ""  # how far it is, or why it failed; any text
+    values: Mapping[str, float] = field(default_factory=dict)  # latest losses, by task
 
     def __str__(self) -> str:
         return one_line(f"{self.label} seed {self.seed}: {self.state}" + f", {self.progress}" * bool(self.progress))
@@ -152,18 +124,8 @@ class RunStatus:
         return own | {f"{one_line(task)} loss": value for task, value in self.values.items()}
 
 
-class ShowStatus(Protocol):
-    """Shows the status of all runs instead of what the last call showed.
-
-    Example:
-        >>> with live_table(sys.stdout) as show:
-        ...     show([RunStatus("EW", 0, RunState.DONE), RunStatus("EW", 1, RunState.WAITING)])
-        EW seed 0: done
-    """
-
-    def __call__(self, runs: Sequence[RunStatus], /) -> None:
-        """Show ``runs``."""
-        ...
+ShowStatus: TypeAlias = Callable[[Sequence[RunStatus]], None]
+"""Shows the status of all runs instead of what the last call showed."""
 
 
 @contextmanager

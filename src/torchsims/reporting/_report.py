@@ -21,24 +21,12 @@ from torchsims.training.run import Run
 if TYPE_CHECKING:  # matplotlib is only imported by those who draw
     from matplotlib.figure import Figure
 
-__all__ = ["Failure", "Report", "Starved", "check_output_dir", "write_report"]
-
 RESULTS = "results.json"
 
 
 @dataclass(frozen=True)
 class Starved:
-    """Tasks that one run gave almost no weight although they could be learned.
-
-    Attributes:
-        label: label of the run.
-        seed: seed of the run.
-        tasks: the tasks.
-
-    Example:
-        >>> print(Starved("SIMS", 0, ("cvr",)))
-        SIMS, seed 0, gave almost no weight to cvr.
-    """
+    """Tasks that one run gave almost no weight although they could be learned."""
 
     label: str
     seed: int
@@ -50,17 +38,7 @@ class Starved:
 
 @dataclass(frozen=True)
 class Failure:
-    """A run that failed.
-
-    Attributes:
-        label: label of the run.
-        seed: seed of the run.
-        sentence: why it failed.
-
-    Example:
-        >>> print(Failure("EW", 1, "The loss of task `seg` is NaN."))
-        EW, seed 1: The loss of task `seg` is NaN.
-    """
+    """A run that failed, and why."""
 
     label: str
     seed: int
@@ -74,39 +52,24 @@ class Failure:
 class Report:
     """The result of a command.
 
-    Attributes:
-        title: what was done, in a few words.
-        command: the command that repeats it.
-        settings: all settings, as JSON can hold them.
-        rows: table of results.
-        details: further tables, by name.
-        figures: figures by name; saved as PNG files.
-        notes: sentences for the top of the page.
-        captions: a sentence under some of the figures, by name.
-        columns: how to show some columns of the tables.
-        starved: runs that starved tasks.
-        failures: runs that failed.
-        run: the run, if it is the report of one; only in ``results.json``.
-        downloads: names of files beside the page that it links to.
-
     Example:
         >>> Report("Runs", "torchsims compare", {"seeds": 1}, [{"method": "EW"}]).notes
         ()
     """
 
     title: str
-    command: str
-    settings: Mapping[str, object]
-    rows: Sequence[Row]
-    details: Mapping[str, Sequence[Row]] = field(default_factory=dict)
-    figures: Mapping[str, "Figure"] = field(default_factory=dict)
-    notes: Sequence[str] = ()
-    captions: Mapping[str, str] = field(default_factory=dict)
-    columns: Sequence[Column] = ()
+    command: str  # the one that repeats it
+    settings: Mapping[str, object]  # as JSON can hold them
+    rows: Sequence[Row]  # the table of results
+    details: Mapping[str, Sequence[Row]] = field(default_factory=dict)  # further tables, by name
+    figures: Mapping[str, "Figure"] = field(default_factory=dict)  # by name; saved as PNG files
+    notes: Sequence[str] = ()  # sentences for the top of the page
+    captions: Mapping[str, str] = field(default_factory=dict)  # a sentence under some of the figures, by name
+    columns: Sequence[Column] = ()  # how to show some columns of the tables
     starved: Sequence[Starved] = ()
     failures: Sequence[Failure] = ()
-    run: Run | None = None
-    downloads: Sequence[str] = ()
+    run: Run | None = None  # if it is the report of one; only in ``results.json``
+    downloads: Sequence[str] = ()  # names of files beside the page that it links to
 
 
 def check_output_dir(out: Path) -> None:
@@ -124,12 +87,9 @@ def check_output_dir(out: Path) -> None:
 def write_report(report: Report, out: Path, seconds: float, *, into: bool = False) -> None:
     """Write ``results.json``, ``table.md``, the figures and ``report.html`` to ``out``: complete files or none.
 
-    Args:
-        report: the result.
-        out: a new or empty folder, in which all files appear at once.
-        seconds: how long it took; only in ``results.json``, so that everything else is the same every time.
-        into: whether ``out`` is a folder that holds other files; they stay as they are. Files appear when all of them
-            are written, ``results.json`` last: it marks the folder as finished.
+    The folder is new or empty, and all files appear at once. ``into`` a folder with other files, which stay as they
+    are, files appear when all of them are written, ``results.json`` last: it marks the folder as finished. ``seconds``,
+    how long it took, are only in ``results.json``, so that everything else is the same every time.
 
     Example:
         >>> with tempfile.TemporaryDirectory() as folder:

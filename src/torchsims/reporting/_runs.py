@@ -9,17 +9,6 @@ from typing import TypeAlias
 from torchsims.reporting._tables import Column, Row
 from torchsims.training.run import Run
 
-__all__ = [
-    "has_diverged",
-    "last_epoch_runs",
-    "mean",
-    "run_columns",
-    "runs_table",
-    "summary_table",
-    "task_means",
-    "trained_tasks",
-]
-
 UNITLESS = ("r2", "auc", "accuracy")  # metrics whose mean over tasks makes sense; higher is better for all of them
 Extra: TypeAlias = Mapping[str, Mapping[str, Sequence[float]]]
 
@@ -27,19 +16,8 @@ Extra: TypeAlias = Mapping[str, Mapping[str, Sequence[float]]]
 def summary_table(runs: Sequence[Run], extra: Extra | None = None) -> list[Row]:
     """Return one row per label, in the order in which labels appear: means over seeds and sample standard deviations.
 
-    A NaN makes its mean NaN: leaving a diverged run out would flatter its method. The means over tasks of
-    :func:`task_means` stand before the metrics.
-
-    Args:
-        runs: the runs.
-        extra: columns before those of the metrics: name, then label, then one number per seed.
-
-    Example:
-        >>> from torchsims.training.config import RunConfig
-        >>> from torchsims.training.run import History
-        >>> runs = [Run("EW", RunConfig(seed=s), {"seg": {"miou": 0.25 + s}}, {}, History()) for s in (0, 1)]
-        >>> summary_table(runs, {"gain": {"EW": [0.5]}})
-        [{'method': 'EW', 'seeds': 2, 'gain': 0.5, 'gain sd': None, 'seg miou': 0.75, 'seg miou sd': 0.707...}]
+    A NaN makes its mean NaN: leaving a diverged run out would flatter its method. Columns of ``extra`` (name, then
+    label, then one number per seed) come first, then the means over tasks, then the metrics.
     """
     rows: list[Row] = []
     for label in dict.fromkeys(run.label for run in runs):
@@ -48,7 +26,7 @@ def summary_table(runs: Sequence[Run], extra: Extra | None = None) -> list[Row]:
         row: dict[str, object] = {"method": label, **passes, "seeds": len(group)}
         for name, values in (extra or {}).items():
             row |= _mean_and_spread(name, values[label]) if values.get(label) else {}
-        numbers = [task_means(run) | _metrics(run) for run in group]
+        numbers = [_task_means(run) | _metrics(run) for run in group]
         for name in dict.fromkeys(name for entry in numbers for name in entry):
             row |= _mean_and_spread(name, [entry.get(name, math.nan) for entry in numbers])
         rows.append(row)
@@ -68,7 +46,7 @@ def runs_table(runs: Sequence[Run]) -> list[Row]:
     return [
         {"method": run.label, "seed": run.seed}
         | ({"epoch": run.selected} if chosen else {})
-        | task_means(run)
+        | _task_means(run)
         | _metrics(run)
         for run in runs
     ]
@@ -83,34 +61,29 @@ def last_epoch_runs(runs: Sequence[Run]) -> list[Run]:
     ]
 
 
-def task_means(run: Run) -> dict[str, float]:
+def mean_notes(runs: Sequence[Run]) -> list[str]:
+    """Return a sentence on which tasks the means are over, where these are not all tasks."""
+    trained = [(_trained_tasks(run), run) for run in runs if _task_means(run)]
+    some = [", ".join(tasks) for tasks, run in trained if len(tasks) < len(run.metrics)]
+    return [f"Means over tasks are those of the trained tasks: {text}." for text in some[:1]]
+
+
+def _task_means(run: Run) -> dict[str, float]:
     """Return the mean over the trained tasks of every metric without a unit that at least two of them have."""
-    tasks = trained_tasks(run)
+    tasks = _trained_tasks(run)
     found = {name: [run.metrics[task][name] for task in tasks if name in run.metrics[task]] for name in UNITLESS}
     prefix = "mean over tasks" if "mean" in run.metrics else "mean"  # a task may be called so
     return {f"{prefix} {name}": mean(values) for name, values in found.items() if len(values) > 1}
 
 
-def trained_tasks(run: Run) -> list[str]:
+def _trained_tasks(run: Run) -> list[str]:
     """Return the tasks with metrics that were trained; all tasks of a run without curves, such as one that failed."""
     return [task for task in run.metrics if task in run.history.losses] or list(run.metrics)
 
 
 def run_columns(runs: Sequence[Run], extra: Mapping[str, bool] | None = None) -> list[Column]:
-    """Return how to show the columns of :func:`summary_table` and :func:`runs_table`.
-
-    Args:
-        runs: the runs.
-        extra: whether higher is better, for further columns.
-
-    Example:
-        >>> from torchsims.training.config import RunConfig
-        >>> from torchsims.training.run import History
-        >>> runs = [Run("EW", RunConfig(), {"depth": {"abs_err": 0.25}}, {"depth": {"abs_err": False}}, History())]
-        >>> [column.header for column in run_columns(runs, {"Delta_b": True})]
-        ['depth abs_err ↓', 'Delta_b ↑']
-    """
-    higher = {name: True for run in runs for name in task_means(run)}
+    """Return how to show the columns of both tables; ``extra`` says of further columns whether higher is better."""
+    higher = {name: True for run in runs for name in _task_means(run)}
     for run in runs:
         higher |= {f"{task} {name}": up for task, of in run.higher_is_better.items() for name, up in of.items()}
     return [Column(name, up, f"{name} sd") for name, up in (higher | dict(extra or {})).items()]

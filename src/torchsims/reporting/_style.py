@@ -11,19 +11,6 @@ from matplotlib.lines import Line2D
 
 from torchsims.reporting._tables import one_line
 
-__all__ = [
-    "CLASS_COLOURS",
-    "COLOURS",
-    "MANY",
-    "UNKNOWN",
-    "WIDTH",
-    "LineStyle",
-    "add_legend",
-    "figure_text",
-    "legend_columns",
-    "line_styles",
-]
-
 Dashes: TypeAlias = Literal["-"] | tuple[float, Sequence[float]]
 LineStyle: TypeAlias = tuple[str, Dashes]
 
@@ -49,11 +36,9 @@ def line_styles(labels: Sequence[str]) -> dict[str, LineStyle]:
 
 
 def figure_text(text: str, width: int = LONGEST_TEXT) -> str:
-    r"""Return a text for a figure: not too long, and never read as a formula, except for ``Delta_b``.
+    r"""Return a text for a figure in lines of ``width`` letters: never read as a formula, except for ``Delta_b``.
 
-    Args:
-        text: any text; the middle of a very long one is left out.
-        width: letters in a line.
+    The middle of a very long one is left out.
 
     Example:
         >>> figure_text("$x_{$"), figure_text("Delta_b"), figure_text("EW, depth x 100", 10)
@@ -73,12 +58,7 @@ def add_legend(figure: Figure, handles: Sequence[Line2D], labels: Sequence[str])
 
 
 def legend_columns(labels: Sequence[str]) -> int:
-    """Return how many columns a legend has; many labels are written smaller, in two columns at least.
-
-    Example:
-        >>> legend_columns(["EW", "SIMS"]), legend_columns(["STCH, mu 3, normalize yes"] * 20)
-        (2, 2)
-    """
+    """Return how many columns a legend has; many labels are written smaller, in two columns at least."""
     longest = max(map(len, labels), default=0)
     fit = LEGEND_LETTERS // (longest + MARK_LETTERS)
     return max(2 if len(labels) > MANY else 1, min(fit, len(labels)))

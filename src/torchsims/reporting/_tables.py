@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TypeAlias, TypeGuard
 
-__all__ = ["Column", "Row", "arrange_columns", "file_name", "format_value", "markdown", "one_line"]
-
 Row: TypeAlias = Mapping[str, object]
 """One row of a table: column name, then value."""
 
@@ -25,11 +23,6 @@ LONGEST_NAME = 120  # bytes of a file name, without its suffix
 class Column:
     """How a column of numbers is shown.
 
-    Attributes:
-        name: name of the column in the rows.
-        higher_is_better: whether higher is better; None for a column without a direction, which marks no best number.
-        spread: name of the column with the standard deviations, shown behind the means instead of in its own column.
-
     Example:
         >>> rows = [{"seg miou": 0.71234, "seg miou sd": 0.0123}, {"seg miou": float("nan"), "seg miou sd": None}]
         >>> column = Column("seg miou", higher_is_better=True, spread="seg miou sd")
@@ -38,8 +31,8 @@ class Column:
     """
 
     name: str
-    higher_is_better: bool | None = None
-    spread: str | None = None
+    higher_is_better: bool | None = None  # None: no direction, and no number is marked as the best
+    spread: str | None = None  # column with the standard deviations, shown behind the means instead of by itself
 
     @property
     def header(self) -> str:
@@ -76,13 +69,7 @@ class Column:
 
 
 def arrange_columns(rows: Sequence[Row], known: Sequence[Column] = ()) -> list[Column]:
-    """Return the columns of a table in the order of the rows; names that are not known get a column without direction.
-
-    Example:
-        >>> rows = [{"method": "EW", "miou": 0.7, "miou sd": 0.1}]
-        >>> [column.header for column in arrange_columns(rows, [Column("miou", True, spread="miou sd")])]
-        ['method', 'miou ↑']
-    """
+    """Return the columns of a table in the order of the rows; those that are not known have no direction."""
     names = dict.fromkeys(name for row in rows for name in row)
     by_name = {column.name: column for column in known}
     hidden = {by_name[name].spread for name in names if name in by_name}
@@ -90,18 +77,9 @@ def arrange_columns(rows: Sequence[Row], known: Sequence[Column] = ()) -> list[C
 
 
 def markdown(rows: Sequence[Row], columns: Sequence[Column] = ()) -> str:
-    """Return rows as a Markdown table; no text in a cell can break it.
-
-    Args:
-        rows: rows of the table.
-        columns: how to show some of the columns; the others are shown as they are.
+    """Return rows as a Markdown table; no text in a cell can break it. Other columns are shown as they are.
 
     Example:
-        >>> print(markdown([{"method": "EW", "var": 57.16}, {"method": "SIMS", "var": 0.0}]))
-        | method | var |
-        | --- | --- |
-        | EW | 57.16 |
-        | SIMS | 0 |
         >>> print(markdown([{"method": "EW", "miou": 0.5, "sd": 0.25}], [Column("miou", True, spread="sd")]))
         | method | miou ↑ |
         | --- | --- |
@@ -116,12 +94,7 @@ def markdown(rows: Sequence[Row], columns: Sequence[Column] = ()) -> str:
 
 
 def one_line(text: str) -> str:
-    r"""Return a text on one line, without control characters.
-
-    Example:
-        >>> one_line("a name\nof two lines")
-        'a name of two lines'
-    """
+    """Return a text on one line, without control characters."""
     return re.sub(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", " ".join(text.split()))
 
 

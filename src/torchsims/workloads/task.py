@@ -11,7 +11,7 @@ from torchsims.metrics import TaskMetric
 __all__ = ["Display", "Loss", "TaskMetric", "TaskSpec", "identity"]
 
 Display: TypeAlias = Literal["classes", "distances", "directions", "outlines"]
-"""How a picture shows a task, as in :func:`torchsims.reporting.colour_map`."""
+"""How a picture shows a task."""
 
 Loss: TypeAlias = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 """Returns the sum of the loss over the labels, and the number of labels, for a prediction and a target."""
