@@ -4,17 +4,18 @@ import random
 from pathlib import Path
 
 import pytest
+import torch
 
 from helpers.commands import Call
+from helpers.optimizers import OPTIMIZERS, build_with, inputs, two_losses
+from helpers.small_runs import differences, snapshot
 from helpers.training_cases import small
 from torchsims.sweeps import with_variant
-from torchsims.training import RunConfig, complete_config, read_checkpoint
+from torchsims.training import RunConfig, Trainer, complete_config, read_checkpoint
 from torchsims.training.checkpoints import PREVIOUS, save_checkpoint
 
 
 def test_a_flipped_bit_of_a_tensor_is_noticed(tmp_path: Path) -> None:
-    import torch
-
     values = torch.rand(4096)
     for epoch in (1, 2):
         save_checkpoint(tmp_path, small(), {"epoch": epoch, "values": values})
@@ -28,6 +29,21 @@ def test_a_flipped_bit_of_a_tensor_is_noticed(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=f"truncated or damaged. The one before it is .*{PREVIOUS}"):
             read_checkpoint(path)
     assert read_checkpoint(tmp_path / PREVIOUS)["epoch"] == 1
+
+
+@pytest.mark.parametrize("optimizer", sorted(OPTIMIZERS.keys() - {"ScheduleFreeWrapper"}))  # no rate to schedule
+def test_a_checkpoint_holds_the_state_of_any_optimizer(optimizer: str, tmp_path: Path) -> None:
+    first, second = (Trainer(build_with(optimizer, "SIMS", seed), two_losses, steps=4, warmup=0.0) for seed in range(2))
+    for _ in range(2):
+        first.step(inputs(optimizer, torch.float64))
+    state = {"model": first.method.model.state_dict(), "trainer": first.state_dict()}
+    save_checkpoint(tmp_path, RunConfig(), state)
+    saved = read_checkpoint(tmp_path / "checkpoint.pt")
+    second.method.model.load_state_dict(saved["model"])
+    second.load_state_dict(saved["trainer"])
+    for trainer in (first, second):
+        trainer.step(inputs(optimizer, torch.float64))
+    assert differences(snapshot(first.method), snapshot(second.method)) == []
 
 
 def test_saving_leaves_files_of_others_alone(tmp_path: Path) -> None:

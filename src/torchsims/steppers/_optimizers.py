@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from torchsims.steppers._copies import clones, overwrite
@@ -29,9 +29,12 @@ def make_optimizer(factory: OptimizerFactory, parameters: Iterable[tuple[str, nn
 
 def load_optimizer(optimizer: Optimizer, state: Mapping[str, Any]) -> None:
     """Load a copy of an optimizer's state; raise if it is that of another type of optimizer."""
-    optimizer.load_state_dict(copied_state(dict(state)))
-    for group in optimizer.param_groups:
-        missing = sorted(optimizer.defaults.keys() - group.keys())
+    defaults: dict[str, Any] = getattr(optimizer, "defaults", {})  # a wrapper of an optimizer need not have them
+    # torch adds `differentiable` to the defaults, and not to the groups, when it loads the state of any optimizer.
+    options = [(defaults.keys() & group.keys()) - {"differentiable"} for group in optimizer.param_groups]
+    _load(optimizer, copied_state(dict(state)), scalars_only=True)
+    for names, group in zip(options, optimizer.param_groups, strict=True):
+        missing = sorted(names - group.keys())
         if missing:
             raise ValueError(
                 f"The state should be one of `{type(optimizer).__name__}`. Found one of an optimizer without {missing}."
@@ -45,9 +48,23 @@ def restorer(optimizer: Optimizer) -> Callable[[], None]:
 
     def back() -> None:
         overwrite(parameters, values)
-        optimizer.load_state_dict(state)
+        _load(optimizer, state)
 
     return back
+
+
+def _load(optimizer: Optimizer, state: dict[str, Any], scalars_only: bool = False) -> None:
+    """Load a state with the dtypes it has: torch casts all of it to those of the parameters.
+
+    With ``scalars_only`` the others are cast, so that the state of a model fits the same model in another precision.
+    """
+    optimizer.load_state_dict(state)
+    ids = [index for group in state["param_groups"] for index in group["params"]]
+    for index, p in zip(ids, parameters_of(optimizer), strict=True):
+        for name, saved in state["state"].get(index, {}).items():
+            keep = isinstance(saved, Tensor) and (saved.ndim == 0 or not scalars_only)
+            if keep and optimizer.state[p][name].dtype != saved.dtype:
+                optimizer.state[p][name] = saved.to(optimizer.state[p][name].device)
 
 
 def parameters_of(optimizer: Optimizer) -> list[nn.Parameter]:

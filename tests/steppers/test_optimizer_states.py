@@ -1,0 +1,73 @@
+"""The state of every optimizer can be saved, loaded and continued, bit for bit."""
+
+import io
+from copy import deepcopy
+from typing import Any
+
+import pytest
+import torch
+
+from helpers.optimizers import OPTIMIZERS, STEPPERS_OF, build_with, inputs, two_losses
+from helpers.small_runs import differences, snapshot
+
+
+def reloaded(state: dict[str, Any]) -> dict[str, Any]:
+    file = io.BytesIO()
+    torch.save(state, file)
+    file.seek(0)
+    return torch.load(file, weights_only=True)  # type: ignore[no-any-return]
+
+
+CASES = [
+    (optimizer, stepper)
+    for optimizer in OPTIMIZERS
+    for stepper in STEPPERS_OF
+    if (optimizer, stepper) != ("SparseAdam", "MGDA")  # gradient-level methods make dense gradients
+]
+
+
+@pytest.mark.parametrize(("optimizer", "stepper"), CASES)
+def test_a_run_with_any_optimizer_goes_on_as_if_never_stopped(optimizer: str, stepper: str) -> None:
+    x = inputs(optimizer, torch.float64)
+    method = build_with(optimizer, stepper, seed=0)
+    for _ in range(2):
+        method.step(two_losses, x)
+    saved = reloaded({"model": method.model.state_dict(), "method": method.state_dict()})
+    other = build_with(optimizer, stepper, seed=1)
+    for _ in range(2):  # torch changes an optimizer when it loads a state
+        other.model.load_state_dict(saved["model"])
+        other.load_state_dict(saved["method"])
+    assert differences(snapshot(method), snapshot(other)) == []
+    for each in (method, other):
+        each.step(two_losses, x)
+    assert differences(snapshot(method), snapshot(other)) == []
+
+
+def test_a_failed_load_does_not_spoil_the_next_one() -> None:
+    method, other = (build_with("Adafactor", "EW", seed) for seed in range(2))
+    wrong = {**method.state_dict(), "outer": build_with("SGD", "EW", 0).state_dict()["outer"]}
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"`Adafactor`.*beta2_decay"):
+            other.load_state_dict(wrong)
+        other.load_state_dict(method.state_dict())
+
+
+@pytest.mark.parametrize("optimizer", ["NAdam", "ASGD", "WideState"])
+def test_a_failed_step_restores_a_state_wider_than_the_parameters(optimizer: str) -> None:
+    method = build_with(optimizer, "SIMS alternating", seed=0, dtype=torch.bfloat16)
+    x = inputs(optimizer, torch.bfloat16)
+    for _ in range(2):
+        method.step(two_losses, x)
+    before = deepcopy(snapshot(method))
+    method.backward(two_losses, x)  # the challenger has moved
+    method.end_epoch()  # drops the gradients, and undoes the move
+    assert differences(snapshot(method), before) == []
+
+
+def test_a_state_fits_the_same_model_in_another_precision() -> None:
+    method, other = (build_with("Adam", "SIMS", 0, dtype) for dtype in (torch.float32, torch.bfloat16))
+    for _ in range(2):
+        method.step(two_losses, inputs("Adam", torch.float32))
+    other.load_state_dict(method.state_dict())
+    other.step(two_losses, inputs("Adam", torch.bfloat16))
+    assert all(p.dtype is torch.bfloat16 for p in other.model.parameters())
