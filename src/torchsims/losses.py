@@ -51,16 +51,11 @@ class TaskLosses:
                 raise ValueError(f"Parameter `{name}` should have one dimension. Found shape {tuple(values.shape)}.")
         if isinstance(self.total, Mapping) != isinstance(self.count, Mapping):
             raise ValueError("Parameters `total` and `count` should both be mappings or both be sequences.")
-        if isinstance(self.total, Mapping) and isinstance(self.count, Mapping) and set(self.total) != set(self.count):
-            raise ValueError(
-                "Parameters `total` and `count` should name the same tasks. "
-                f"Found {sorted(self.total)} and {sorted(self.count)}."
-            )
+        both = "Parameters `total` and `count` should"
+        if isinstance(self.total, Mapping) and set(self.total) != set(self.count):
+            raise ValueError(f"{both} name the same tasks. Found {sorted(self.total)} and {sorted(self.count)}.")
         if len(self.total) != len(self.count):
-            raise ValueError(
-                "Parameters `total` and `count` should have the same length. "
-                f"Found {len(self.total)} and {len(self.count)}."
-            )
+            raise ValueError(f"{both} have the same length. Found {len(self.total)} and {len(self.count)}.")
 
     def mean(self) -> dict[str, Tensor]:
         """Return the loss of every task of this batch alone, by name; NaN where a task has no label."""
@@ -102,16 +97,11 @@ class Reading:
 
 
 def read(output: Any) -> Reading:
-    """Return what a closure returned in canonical form.
-
-    Args:
-        output: losses as in :data:`LossValues` or :class:`TaskLosses`, or a pair of those and anything else.
+    """Return in canonical form what a closure returned: losses, or a pair of losses and anything else.
 
     Example:
         >>> read({"b": torch.tensor(2.0), "a": torch.tensor(1.0)}).names
         ('a', 'b')
-        >>> read([torch.tensor(2.0), torch.tensor(1.0)]).total
-        tensor([2., 1.])
         >>> read((torch.tensor([2.0, 1.0]), "features")).aux
         'features'
     """

@@ -7,9 +7,12 @@ Symbols, used alike in formulas and code:
 - :math:`d_i = \psi(L'_i) - \psi(L_i)`, with :math:`\psi` = ``transform``;
 - :math:`\tau` (``tau``): the temperature of the smooth maximum;
 - :math:`\rho` (``augment``): the weight of the sum, 0 in the paper;
-- :math:`p` (``preference``, `m`): how much each task matters, 1 in the paper;
-- ``labelled`` (`... x m`, bool): the tasks that count; :math:`m` is then their number. Unlabelled entries of the losses
-  have no effect as long as they are positive and finite.
+- :math:`p` (``preference``, `m`): how much each task matters, 1 by default and in the paper;
+- :math:`\lambda` (``prox``): the weight of :math:`\lVert \theta - \theta' \rVert^2` (``squared_distance``, `...`), both
+  0 by default;
+- ``labelled`` (`... x m`, bool): the tasks that count, all by default; :math:`m` is then their number. Unlabelled
+  entries of the losses have no effect as long as they are positive and finite;
+- :math:`L^{\inf}` (``ideal``, `m`): the infimum of every loss.
 
 Any leading dimensions are allowed and independent; :math:`\tau`, :math:`\rho` and :math:`\lambda` may be tensors over
 them, so that many runs with many settings advance as one tensor.
@@ -33,17 +36,10 @@ def smooth_max(
     preference: Tensor | None = None,
     labelled: Tensor | None = None,
 ) -> Tensor:
-    r"""Return the augmented smooth maximum of ``values`` over the last dimension.
+    r"""Return the augmented smooth maximum of ``values``, :math:`d`, over the last dimension.
 
     .. math::
         \frac{\tau \ln \sum_i p_i \exp(d_i / \tau) + \rho \sum_i d_i}{1 + m \rho}
-
-    Args:
-        values: :math:`d`, `... x m`.
-        tau: :math:`\tau > 0`.
-        augment: :math:`\rho \ge 0`.
-        preference: :math:`p`, `m`; ones by default.
-        labelled: the tasks that count; all by default.
 
     Example:
         >>> smooth_max(torch.tensor([1.0, 3.0]), tau=0.01)
@@ -76,20 +72,9 @@ def h(
         h = \frac{\tau \ln \sum_i p_i \exp(d_i / \tau) + \rho \sum_i d_i}{1 + m \rho}
             + \frac{\lambda}{2} \lVert \theta - \theta' \rVert^2
 
-    Args:
-        losses: :math:`L(\theta)`, `... x m`.
-        challenger: :math:`L(\theta')`, `... x m`.
-        tau: :math:`\tau > 0`.
-        transform: :math:`\psi`.
-        augment: :math:`\rho \ge 0`.
-        preference: :math:`p`, `m`; ones by default.
-        labelled: the tasks that count; all by default.
-        prox: :math:`\lambda \ge 0`.
-        squared_distance: :math:`\lVert \theta - \theta' \rVert^2`, `...`.
+    At :math:`\theta = \theta'` it is :math:`\tau \ln m`, whatever the losses are.
 
     Example:
-        At :math:`\theta = \theta'` it is :math:`\tau \ln m`, whatever the losses are:
-
         >>> losses = torch.tensor([0.02, 5e6])
         >>> h(losses, losses, tau=1.0)
         tensor(0.6931)
@@ -114,8 +99,7 @@ def weights(
     .. math::
         w_i = \frac{\operatorname{softmax}_i(\ln p + d / \tau) + \rho}{1 + m \rho}
 
-    They are large for the tasks on which the challenger gains least. A task without labels has weight zero. Arguments
-    as in :func:`h`.
+    They are large for the tasks on which the challenger gains least. A task without labels has weight zero.
 
     Example:
         >>> weights(torch.tensor([1.0, 1e6]), torch.tensor([0.5, 1e6]), tau=1.0)
@@ -147,7 +131,7 @@ def coefficients(
         \frac{\partial h}{\partial L'_i} = w_i \psi'(L'_i)
 
     Both are descent directions: :math:`\theta` minimises :math:`-h` and :math:`\theta'` minimises :math:`h`. The
-    proximal term is not a function of the losses and not part of them. Arguments as in :func:`h`.
+    proximal term is not a function of the losses and not part of them.
 
     Example:
         >>> coefficients(torch.tensor([1.0, 4.0]), torch.tensor([1.0, 4.0]), tau=1.0)
@@ -174,14 +158,7 @@ def u(
                             - \frac{\lambda}{2} \lVert \theta - \theta' \rVert^2
 
     With :math:`\lambda = 0` and :math:`\theta` among the challengers it is zero exactly where no challenger is better
-    on every task (Theorem 1).
-
-    Args:
-        losses: :math:`L(\theta)`, `... x m`.
-        challengers: :math:`L(\theta')`, `... x n x m`.
-        transform: :math:`\psi`.
-        prox: :math:`\lambda \ge 0`.
-        squared_distances: :math:`\lVert \theta - \theta' \rVert^2`, `... x n`.
+    on every task (Theorem 1). ``challengers`` is `... x n x m`, and ``squared_distances`` is `... x n`.
 
     Example:
         >>> u(torch.tensor([2.0, 2.0]), torch.tensor([[1.0, 1.0], [2.0, 2.0], [0.1, 3.0]]))
@@ -209,7 +186,7 @@ def v(
 
     For :math:`p = 1` and :math:`\rho = 0` it obeys :math:`v \le u_\lambda \le v + \tau \ln m`, and
     :math:`v \ge -\tau \ln m` when :math:`\theta` is among the challengers. At weakly Pareto-optimal points it lies in
-    :math:`[-\tau \ln m, 0]`; only the unsmoothed :func:`u` is zero there. Arguments as in :func:`u` and :func:`h`.
+    :math:`[-\tau \ln m, 0]`; only the unsmoothed :func:`u` is zero there. Shapes as in :func:`u`.
 
     Example:
         >>> v(torch.tensor([2.0, 2.0]), torch.tensor([[1.0, 1.0], [2.0, 2.0], [0.1, 3.0]]), tau=0.01)
@@ -233,10 +210,6 @@ def p_max(losses: Tensor, ideal: Tensor | float = 0.0) -> Tensor:
     It vanishes only at the ideal point, where every loss is at its own infimum, and not at every weakly Pareto-optimal
     point: by its own definition the paper's first example is not a merit function.
 
-    Args:
-        losses: :math:`L`, `... x m`.
-        ideal: :math:`L^{\inf}`, `m`.
-
     Example:
         >>> p_max(torch.tensor([3.0, 2.0]), torch.tensor([0.0, 1.0]))
         tensor(3.)
@@ -246,11 +219,6 @@ def p_max(losses: Tensor, ideal: Tensor | float = 0.0) -> Tensor:
 
 def chebyshev(losses: Tensor, task_weights: Tensor, ideal: Tensor | float = 0.0) -> Tensor:
     r"""Return the weighted Chebyshev distance :math:`\max_i w_i (L_i - L_i^{\inf})` to the ideal point.
-
-    Args:
-        losses: :math:`L`, `... x m`.
-        task_weights: :math:`w`, `m`.
-        ideal: :math:`L^{\inf}`, `m`.
 
     Example:
         >>> chebyshev(torch.tensor([3.0, 2.0]), torch.tensor([1.0, 10.0]))

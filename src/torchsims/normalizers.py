@@ -27,12 +27,8 @@ class Normalizer(WithStatistics, ABC):
     def forward(self, losses: Tensor, labelled: Tensor | None = None) -> Tensor:
         """Return what to divide the losses by and, in training mode, update the running statistics.
 
-        Args:
-            losses: the losses, `... x m`.
-            labelled: the tasks that count, `... x m`; all by default.
-
-        Returns:
-            Divisors, `... x m`: positive and detached; 1 where nothing is known yet, or nothing above zero.
+        The divisors are positive and detached; 1 where nothing is known yet, or nothing above zero. All tensors are
+        `... x m`; ``labelled`` are the tasks that count, all by default.
         """
         losses = losses.detach()
         # A promoted dtype: statistics in half precision would stop counting at a few hundred steps.
@@ -67,11 +63,8 @@ class _EpochEstimate(Normalizer):
 class Fixed(_EpochEstimate):
     r"""The mean loss of one epoch, from its end on.
 
-    Until that epoch ends the divisors are 1. A task without a label in it is fixed at the end of the first later epoch
-    that has one.
-
-    Args:
-        epoch: which epoch, counted from 1; the paper uses the second.
+    Until that epoch ends (``epoch``, counted from 1; the paper uses the second) the divisors are 1. A task without a
+    label in it is fixed at the end of the first later epoch that has one.
 
     Example:
         >>> normalizer = Fixed(epoch=1)
@@ -106,9 +99,6 @@ class EpochWise(_EpochEstimate):
         >>> normalizer.end_epoch()
         >>> normalizer(torch.tensor([3.0, 500.0]))
         tensor([  1., 100.])
-        >>> normalizer.end_epoch()
-        >>> normalizer(torch.tensor([2.0, 50.0]))
-        tensor([  3., 500.])
     """
 
     def end_epoch(self) -> None:
@@ -123,8 +113,7 @@ class EMA(Normalizer):
     .. math::
         E_i \leftarrow \beta E_i + (1 - \beta) L_i, \qquad E_i = L_i \text{ at the first label of task } i
 
-    Args:
-        decay: :math:`\beta`, in [0, 1).
+    - :math:`\beta` (``decay``): in [0, 1).
 
     Example:
         >>> normalizer = EMA(decay=0.5)

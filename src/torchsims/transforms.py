@@ -36,6 +36,9 @@ class Transform(ABC):
         r"""Return :math:`\psi(L) - \psi(R)`, elementwise."""
         return self(losses) - self(reference)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in vars(self).items())})"
+
 
 @final
 class Log(Transform):
@@ -43,11 +46,8 @@ class Log(Transform):
 
     Differences are formed as :math:`a \ln(L / R)`, the ratio first: a power of two cancels in the division without any
     rounding, so changing a loss by a power of two changes no bit. Only where the ratio leaves the range of the dtype is
-    it :math:`a \ln L - a \ln R`. The constant :math:`b` of :math:`a \ln x + b` cancels in every difference and is left
-    out.
-
-    Args:
-        a: the slope :math:`a > 0`; the paper uses 1.
+    it :math:`a \ln L - a \ln R`. The paper uses :math:`a = 1`. The constant :math:`b` of :math:`a \ln x + b` cancels in
+    every difference and is left out.
 
     Example:
         >>> Log().difference(torch.tensor([6.0, 6e6]), torch.tensor([3.0, 3e6]))
@@ -72,9 +72,6 @@ class Log(Transform):
         near = (losses.where(fits, 1) / reference.where(fits, 1)).log()  # no infinity that autograd could meet
         return self.a * near.where(fits, losses.log() - reference.log())
 
-    def __repr__(self) -> str:
-        return "Log()" if self.a == 1.0 else f"Log(a={self.a})"
-
 
 @final
 class Identity(Transform):
@@ -93,16 +90,10 @@ class Identity(Transform):
     def slope(self, losses: Tensor) -> Tensor:
         return torch.ones_like(losses)
 
-    def __repr__(self) -> str:
-        return "Identity()"
-
 
 @final
 class Power(Transform):
     r""":math:`\psi(x) = x^a` for :math:`a > 0`: the paper tries the square and the square root.
-
-    Args:
-        a: the exponent :math:`a`.
 
     Example:
         >>> Power(0.5)(torch.tensor(9.0))
@@ -120,16 +111,12 @@ class Power(Transform):
     def slope(self, losses: Tensor) -> Tensor:
         return self.a * losses ** (self.a - 1)
 
-    def __repr__(self) -> str:
-        return f"Power({self.a})"
-
 
 @final
 class Asinh(Transform):
     r""":math:`\psi(x) = \operatorname{asinh}(x / c)`: a logarithm that is linear below :math:`c`, which has a unit.
 
-    Args:
-        c: where the logarithm ends, :math:`c > 0`; the paper tries 0.1 and 0.01.
+    The paper tries 0.1 and 0.01.
 
     Example:
         >>> Asinh(0.1)(torch.tensor(0.0))
@@ -148,6 +135,3 @@ class Asinh(Transform):
 
     def slope(self, losses: Tensor) -> Tensor:
         return 1 / torch.hypot(losses, torch.full_like(losses, self.c))
-
-    def __repr__(self) -> str:
-        return f"Asinh({self.c})"

@@ -9,7 +9,8 @@ import torch
 
 from helpers.training_cases import preset
 from torchsims.data.clicks import ClickLog, generate_clicks
-from torchsims.models import ESMM, SingleTask, TabularNetwork
+from torchsims.models import ESMM, SingleTask
+from torchsims.models.tabular.base import TabularNetwork
 from torchsims.training import RunConfig, train
 from torchsims.workloads import Batched, load_workload
 from torchsims.workloads.aliccp import AliCCPWorkload

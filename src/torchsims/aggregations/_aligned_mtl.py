@@ -2,34 +2,27 @@
 
 from typing import Literal, final
 
-from torch import Tensor
-
 from torchsims._extras import needs
-from torchsims.aggregations._base import WeightedAggregation
-from torchsims.aggregations._torchjd import from_gramian
+from torchsims.aggregations._torchjd import TorchJDWeighting
 
 _SCALES = ("min", "median", "rmse")
 
 
 @final
-class AlignedMTL(WeightedAggregation):
+class AlignedMTL(TorchJDWeighting):
     r"""Gradients with aligned principal components (Senushkin et al., CVPR 2023).
 
     .. math::
         d = \frac{1}{m} \sum_i \hat g_i, \qquad \hat J = \sqrt{\lambda} \, (J J^\top)^{-1/2} J
 
     - :math:`\hat J`: the nearest matrix to the Jacobian :math:`J` whose singular values are all equal.
-    - :math:`\lambda` (``scale``): what they become: the smallest, the median or the mean of the eigenvalues
-      of :math:`J J^\top` that are not zero.
+    - :math:`\lambda` (``scale``): what they become: the smallest (``"min"``), the median (``"median"``) or the mean
+      (``"rmse"``) of the eigenvalues of :math:`J J^\top` that are not zero.
 
     By TorchJD. With ``"min"``, the paper's choice, a step is as short as the gradients' least component.
 
-    Args:
-        scale: ``"min"``, ``"median"`` or ``"rmse"``.
-
     Example:
         >>> import torch
-        >>> from torchsims.aggregations import AlignedMTL
         >>> AlignedMTL()(torch.tensor([[100.0, 0.0], [0.0, 1.0]])).round(decimals=4)
         tensor([0.5000, 0.5000])
     """
@@ -42,6 +35,3 @@ class AlignedMTL(WeightedAggregation):
             from torchjd.aggregation import AlignedMTLWeighting
 
             self._weighting = AlignedMTLWeighting(scale_mode=scale)
-
-    def weights(self, gramian: Tensor, losses: Tensor, labelled: Tensor) -> Tensor:
-        return from_gramian(self._weighting, gramian)

@@ -21,8 +21,6 @@ class ConFIG(Aggregation):
     By TorchJD, which works on the gradients themselves; the reported weights are NaN.
 
     Example:
-        >>> import torch
-        >>> from torchsims.aggregations import ConFIG
         >>> ConFIG()(torch.tensor([[4.0, 0.0], [0.0, 1.0]])).round(decimals=4)
         tensor([2.5000, 2.5000])
     """

@@ -19,17 +19,12 @@ class DBMTL(Aggregation):
 
     - :math:`\hat g` (``average``, `m x n`): running means of the gradients, in the ``state_dict``. They start at the
       first gradient of every task; the authors start at zero, which shortens the first steps.
-    - :math:`\beta` (``beta``): 0 takes every step's own gradients.
+    - :math:`\beta` (``beta``): :math:`0 \le \beta < 1`; 0 takes every step's own gradients.
 
     The logarithm is the method's own ``transform``: neither the direction nor its length depends on units. A task
     without labels is left out and keeps its mean.
 
-    Args:
-        beta: :math:`0 \le \beta < 1`.
-
     Example:
-        >>> import torch
-        >>> from torchsims.aggregations import DBMTL
         >>> DBMTL()(torch.tensor([[4.0, 0.0], [0.0, 1.0]]))
         tensor([4., 4.])
     """

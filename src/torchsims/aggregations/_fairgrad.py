@@ -2,34 +2,27 @@
 
 from typing import final
 
-from torch import Tensor
-
 from torchsims._extras import needs
-from torchsims.aggregations._base import WeightedAggregation
-from torchsims.aggregations._torchjd import from_gramian
+from torchsims.aggregations._torchjd import TorchJDWeighting
 
 
 @final
-class FairGrad(WeightedAggregation):
+class FairGrad(TorchJDWeighting):
     r"""Weights of alpha-fair progress (Ban and Ji, ICML 2024).
 
     .. math::
         d = \sum_i w_i g_i, \qquad G w = w^{-1/\alpha}, \qquad G_{ij} = g_i^\top g_j
 
-    - :math:`\alpha` (``alpha``): 0 is the mean, 1 proportional fairness (the equation of Nash-MTL), large values look
-      at the worst task.
-    - :math:`w`: by TorchJD, which solves the equation in the sense of least squares, from equal weights.
+    - :math:`\alpha` (``alpha``): the fairness; 0 is the mean, 1 proportional fairness (the equation of Nash-MTL), large
+      values look at the worst task.
+    - :math:`w`: by TorchJD, which solves the equation in the sense of least squares, from equal weights, in at most
+      ``max_iters`` evaluations; ``None`` leaves their number to SciPy.
 
     The weights depend on the size of the gradients, and their equation is hard to solve where that is far from 1:
     a ``normalize`` of the stepper or ``transform=Log()`` helps.
 
-    Args:
-        alpha: the fairness :math:`\alpha \ge 0`.
-        max_iters: the most evaluations of the solver; ``None`` leaves it to SciPy.
-
     Example:
         >>> import torch
-        >>> from torchsims.aggregations import FairGrad
         >>> FairGrad()(torch.tensor([[4.0, 0.0], [0.0, 1.0]])).round(decimals=4)
         tensor([1., 1.])
     """
@@ -44,6 +37,3 @@ class FairGrad(WeightedAggregation):
             from torchjd.aggregation import FairGradWeighting
 
             self._weighting = FairGradWeighting(alpha=alpha, max_iters=max_iters)
-
-    def weights(self, gramian: Tensor, losses: Tensor, labelled: Tensor) -> Tensor:
-        return from_gramian(self._weighting, gramian)

@@ -24,14 +24,8 @@ def from_torchjd(method: Any, *, seed: int = 0) -> Aggregation:
     elsewhere, as TorchJD's `NashMTL` does, is neither saved nor taken back with a failed step, and may not fit when a
     task has no label: use :class:`NashMTL` and :class:`GradVac` instead.
 
-    Args:
-        method: the object.
-        seed: where its draws start.
-
     Example:
-        >>> import torch
         >>> from torchjd.aggregation import TrimmedMean
-        >>> from torchsims.aggregations import from_torchjd
         >>> from_torchjd(TrimmedMean(trim_number=1))(torch.tensor([[1.0], [2.0], [90.0]]))
         tensor([2.])
     """

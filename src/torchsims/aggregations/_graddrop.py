@@ -20,18 +20,12 @@ class GradDrop(Aggregation):
 
     - :math:`s_c`: a sign for every coordinate :math:`c`, drawn from a generator of its own (``seed``), whose state is
       in the ``state_dict``.
-    - :math:`\ell` (``leak``): how much passes anyway; 1 is the sum of the gradients.
+    - :math:`\ell` (``leak``): how much passes anyway, from 0 to 1, which is the sum of the gradients.
 
     By TorchJD. The direction is not a sum of whole gradients, so that the reported weights are NaN. The paper applies
     it to the shared representation; here it sees the gradients by the shared parameters.
 
-    Args:
-        leak: :math:`0 \le \ell \le 1`.
-        seed: where the draws start.
-
     Example:
-        >>> import torch
-        >>> from torchsims.aggregations import GradDrop
         >>> GradDrop()(torch.tensor([[1.0, 2.0], [1.0, 3.0]]))
         tensor([2., 5.])
     """

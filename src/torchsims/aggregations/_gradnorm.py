@@ -24,19 +24,12 @@ class GradNorm(WeightedAggregation):
     - :math:`r_i`: the inverse training rate :math:`(L_i / L_i^0)` divided by its mean, held constant.
     - :math:`L_i^0`: the mean loss of the first epoch; until it ends, that of the epoch so far. The paper takes the
       first loss, which is one noisy number.
-    - :math:`\alpha` (``alpha``): how strongly slow tasks are pulled.
+    - :math:`\alpha` (``alpha``): how strongly slow tasks are pulled, :math:`\alpha \ge 0`.
 
     The norms are those over all shared parameters; the paper takes the last shared layer. Losses must be positive.
-
-    Args:
-        tasks: the names of the tasks; fixes the order of the rows.
-        alpha: the exponent :math:`\alpha \ge 0`.
-        device: where the parameter lives.
-        dtype: its type.
+    The order of ``tasks`` is that of the rows.
 
     Example:
-        >>> import torch
-        >>> from torchsims.aggregations import GradNorm
         >>> method = GradNorm(["seg", "depth"])
         >>> method(torch.tensor([[4.0, 0.0], [0.0, 1.0]]))
         tensor([4., 1.])

@@ -25,18 +25,12 @@ class GradVac(WeightedAggregation):
       from a generator of its own (``seed``).
     - :math:`\hat\phi` (``phi``, `m x m`): its running mean, :math:`(1 - \beta) \hat\phi + \beta \phi` after each step,
       zero at the start; kept in the ``state_dict``.
-    - :math:`\beta` (``beta``): 0 is PCGrad.
+    - :math:`\beta` (``beta``): from 0, which is PCGrad, to 1.
 
-    By TorchJD, which adds ``eps`` to both denominators. Pairs with a task without labels keep their :math:`\hat\phi`.
-
-    Args:
-        beta: :math:`0 \le \beta \le 1`.
-        eps: added to the denominators, so that none is zero.
-        seed: seed of the random order.
+    By TorchJD, which adds ``eps`` to both denominators, so that none is zero. Pairs with a task without labels keep
+    their :math:`\hat\phi`.
 
     Example:
-        >>> import torch
-        >>> from torchsims.aggregations import GradVac
         >>> GradVac()(torch.tensor([[1.0, 0.0], [-1.0, 1.0]])).round(decimals=4)
         tensor([0.5000, 1.5000])
     """

@@ -2,15 +2,12 @@
 
 from typing import final
 
-from torch import Tensor
-
 from torchsims._extras import needs
-from torchsims.aggregations._base import WeightedAggregation
-from torchsims.aggregations._torchjd import from_gramian, with_unit_trace
+from torchsims.aggregations._torchjd import TorchJDWeighting
 
 
 @final
-class IMTLG(WeightedAggregation):
+class IMTLG(TorchJDWeighting):
     r"""IMTL-G: a direction with equal projections on all gradients (Liu et al., ICLR 2021).
 
     .. math::
@@ -23,10 +20,11 @@ class IMTLG(WeightedAggregation):
 
     Example:
         >>> import torch
-        >>> from torchsims.aggregations import IMTLG
         >>> IMTLG()(torch.tensor([[4.0, 0.0], [0.0, 1.0]]))
         tensor([0.8000, 0.8000])
     """
+
+    unit_trace = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,6 +32,3 @@ class IMTLG(WeightedAggregation):
             from torchjd.aggregation import IMTLGWeighting
 
             self._weighting = IMTLGWeighting()
-
-    def weights(self, gramian: Tensor, losses: Tensor, labelled: Tensor) -> Tensor:
-        return from_gramian(self._weighting, with_unit_trace(gramian))

@@ -19,23 +19,18 @@ class MGDA(WeightedAggregation):
         d = \sum_i \alpha_i \frac{g_i}{n_i}, \qquad
         \alpha = \arg\min_{\alpha \in \Delta} \Big\lVert \sum_i \alpha_i \frac{g_i}{n_i} \Big\rVert^2
 
-    - :math:`n_i` (``normalize``): 1, :math:`L_i`, :math:`\lVert g_i \rVert` or :math:`L_i \lVert g_i \rVert`. The
-      second and the third make the direction independent of the units of the losses; the last, the authors'
-      ``loss+``, divides by them twice. A gradient of zero is divided by 1.
-    - :math:`\alpha`: by TorchJD's Frank-Wolfe iterations.
+    - :math:`n_i` (``normalize``): 1 (``"none"``), :math:`L_i` (``"loss"``), :math:`\lVert g_i \rVert` (``"norm"``) or
+      :math:`L_i \lVert g_i \rVert` (``"loss+norm"``). The second and the third make the direction independent of the
+      units of the losses; the last, the authors' ``loss+``, divides by them twice. A gradient of zero is divided by 1.
+    - :math:`\alpha`: by TorchJD's Frank-Wolfe iterations, at most ``max_iters``, until a step is shorter than
+      ``epsilon``.
 
     At the minimum :math:`g_i^\top d \ge n_i \lVert d \rVert^2` for every task: all descend. So that this holds with
     normalisation too, the direction is made of the normalised gradients; the authors' script puts the
     weights :math:`\alpha_i` on the gradients themselves, which loses it.
 
-    Args:
-        normalize: what every gradient is divided by, ``"none"``, ``"loss"``, ``"norm"`` or ``"loss+norm"``.
-        epsilon: the length of a Frank-Wolfe step below which it stops.
-        max_iters: the largest number of Frank-Wolfe steps.
-
     Example:
         >>> import torch
-        >>> from torchsims.aggregations import MGDA
         >>> MGDA()(torch.tensor([[1.0, 1.0], [1.0, -1.0]]))
         tensor([1., 0.])
     """

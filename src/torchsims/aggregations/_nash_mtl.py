@@ -17,10 +17,10 @@ class NashMTL(WeightedAggregation):
     .. math::
         d = \sum_i \alpha_i g_i, \qquad G \alpha = 1 / \alpha, \qquad G_{ij} = g_i^\top g_j
 
-    - :math:`\alpha` (``alpha``, `m`): found by TorchJD in ``optim_niter`` convex problems of the Gramian divided by its
-      norm, starting from that of the last step; kept in the ``state_dict``, which TorchJD's own is not.
+    - :math:`\alpha` (``alpha``, `m`): found by TorchJD in at most ``optim_niter`` convex problems of the Gramian
+      divided by its norm, starting from that of the last step; kept in the ``state_dict``, which TorchJD's own is not.
     - ``max_norm``: the longest :math:`d`; 0 for no limit.
-    - ``update_every``: the number of steps between updates of :math:`\alpha`.
+    - ``update_every``: the number of steps between updates of :math:`\alpha`; 1 updates it in every step.
 
     The solver stops at 1e-8 and can make as much of a rounding error in the Gramian: that is how far the results of one
     process and of several can differ.
@@ -28,14 +28,7 @@ class NashMTL(WeightedAggregation):
     The length of :math:`d` does not depend on that of the gradients, so a step is as long at the end of a training as
     at its start. A task without labels keeps its :math:`\alpha`.
 
-    Args:
-        max_norm: the limit of the norm of the direction.
-        update_every: number of steps between updates; 1 updates :math:`\alpha` in every step.
-        optim_niter: the largest number of convex problems per step.
-
     Example:
-        >>> import torch
-        >>> from torchsims.aggregations import NashMTL
         >>> NashMTL()(torch.tensor([[100.0, 0.0], [0.0, 1.0]])).round(decimals=3)
         tensor([0.7070, 0.7070])
     """
@@ -49,9 +42,7 @@ class NashMTL(WeightedAggregation):
         for name, value in (("update_every", update_every), ("optim_niter", optim_niter)):
             if not value > 0:
                 raise ValueError(f"Parameter `{name}` should be positive. Found `{name} = {value}`.")
-        self.max_norm = max_norm
-        self.update_every = update_every
-        self.optim_niter = optim_niter
+        self.max_norm, self.update_every, self.optim_niter = max_norm, update_every, optim_niter
         self.steps = 0  # a number and not a buffer: reading it in a step waits for no device
         self._solvers: dict[int, Any] = {}  # by the number of tasks; made once, because that takes long
         self._register_statistics("alpha")

@@ -24,12 +24,8 @@ class PCGrad(WeightedAggregation):
     The direction is a sum and not a mean: with :math:`m` tasks that agree it is :math:`m` times that of equal weights.
     By TorchJD.
 
-    Args:
-        seed: seed of the random order.
-
     Example:
         >>> import torch
-        >>> from torchsims.aggregations import PCGrad
         >>> PCGrad()(torch.tensor([[1.0, 0.0], [-1.0, 1.0]]))
         tensor([0.5000, 1.5000])
     """

@@ -1,11 +1,26 @@
 """What methods that use TorchJD share; TorchJD itself is imported when such a method is made."""
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-__all__ = ["from_gramian", "with_unit_trace"]
+from torchsims.aggregations._base import WeightedAggregation
+
+__all__ = ["TorchJDWeighting", "from_gramian", "with_unit_trace"]
+
+
+class TorchJDWeighting(WeightedAggregation):
+    """A method whose weights a weighting of TorchJD computes; a subclass sets ``_weighting``."""
+
+    unit_trace: ClassVar[bool] = False
+    """Whether the weights do not depend on a common factor of the Gramian, see :func:`with_unit_trace`."""
+
+    _weighting: Callable[[Tensor], Tensor]
+
+    def weights(self, gramian: Tensor, losses: Tensor, labelled: Tensor) -> Tensor:
+        return from_gramian(self._weighting, with_unit_trace(gramian) if self.unit_trace else gramian)
 
 
 def from_gramian(weighting: Callable[[Tensor], Tensor], gramian: Tensor) -> Tensor:

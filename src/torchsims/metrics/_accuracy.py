@@ -14,9 +14,6 @@ from torchsims.metrics._base import TaskMetric
 class Accuracy(TaskMetric):
     """The share of the labelled rows whose class is the predicted one.
 
-    Args:
-        classes: number of classes.
-
     Example:
         >>> metric = Accuracy()
         >>> metric.update(torch.tensor([3.0, -1.0, 2.0, 0.0]), torch.tensor([1, 1, 0, -1]))  # logits, labels
@@ -33,8 +30,7 @@ class Accuracy(TaskMetric):
         if not classes >= 2:
             raise ValueError(f"Parameter `classes` should be at least 2. Found `classes = {classes}`.")
         self.classes = classes
-        self._sums("right", dtype=torch.int64)
-        self._sums("count", dtype=torch.int64)
+        self._sums("right", "count", dtype=torch.int64)
 
     def update(self, prediction: Tensor, target: Tensor) -> None:
         """Add logits of class 1, `row` or `row x 1`, or scores, `row x class`, and labels, negative to ignore."""
@@ -51,9 +47,6 @@ class Accuracy(TaskMetric):
 @final
 class Classification(TaskMetric):
     """:class:`AUC` and :class:`Accuracy` of one task.
-
-    Args:
-        classes: number of classes.
 
     Example:
         >>> metric = Classification()

@@ -25,9 +25,6 @@ class AUC(TaskMetric):
     The state is all scores and labels, 4 bytes per score and 1 per label, because no summary of fixed size gives the
     exact value. The area is computed from integers: the order of rows, batches and ranks changes nothing.
 
-    Args:
-        classes: number of classes.
-
     Example:
         >>> metric = AUC()
         >>> metric.update(torch.tensor([3.0, 1.0, 2.0, 0.0]), torch.tensor([1, 1, 0, -1]))  # the last has no label

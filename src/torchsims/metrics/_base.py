@@ -1,7 +1,7 @@
 """The base class of all metrics of a task."""
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
@@ -22,8 +22,9 @@ class TaskMetric(Metric):
     higher_is_better: Mapping[str, bool]  # type: ignore[assignment]  # torchmetrics has one value per metric
     """Whether higher is better, by the name of the value, as :func:`torchsims.metrics.delta_b` takes it."""
 
-    def _sums(self, name: str, size: Sequence[int] = (), dtype: torch.dtype = torch.float64) -> None:
-        self.add_state(name, torch.zeros(tuple(size), dtype=dtype), dist_reduce_fx="sum")
+    def _sums(self, *names: str, size: tuple[int, ...] = (), dtype: torch.dtype = torch.float64) -> None:
+        for name in names:
+            self.add_state(name, torch.zeros(size, dtype=dtype), dist_reduce_fx="sum")
 
     @abstractmethod
     def update(self, prediction: Tensor, target: Tensor) -> None:

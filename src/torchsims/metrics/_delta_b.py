@@ -15,19 +15,15 @@ def delta_b(
         \Delta_b = \frac1T \sum_{i=1}^T \frac1{K_i} \sum_{j=1}^{K_i}
         (-1)^{s_{ij}} \frac{M_{ij} - M^b_{ij}}{|M^b_{ij}|}
 
-    - :math:`M_{ij}` is ``values[i][j]``, metric :math:`j` of task :math:`i`.
-    - :math:`M^b_{ij}` is ``baseline[i][j]``. The paper divides by it without the absolute value, which is the same for
-      its positive metrics; the absolute value keeps the sign of an improvement where a metric is negative.
+    - :math:`M_{ij}` is ``values[i][j]``, metric :math:`j` of task :math:`i` of the method.
+    - :math:`M^b_{ij}` is ``baseline[i][j]``, that of the method to compare with. The paper divides by it without the
+      absolute value, which is the same for its positive metrics; the absolute value keeps the sign of an improvement
+      where a metric is negative.
     - :math:`s_{ij}` is 0 where ``higher_is_better[i][j]`` and 1 elsewhere.
     - :math:`T` is the number of tasks and :math:`K_i` the number of metrics of task :math:`i`: a task with many metrics
       counts as much as one with few.
 
     The three mappings name the same tasks and metrics. The result is NaN if a value is.
-
-    Args:
-        values: task, then metric, then the number of the method.
-        baseline: task, then metric, then the number of the method to compare with.
-        higher_is_better: task, then metric, then whether higher is better.
 
     Example:
         >>> baseline = {"seg": {"miou": 0.5}, "depth": {"abs_err": 0.4, "rel_err": 0.2}}

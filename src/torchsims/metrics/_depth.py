@@ -34,8 +34,7 @@ class Depth(TaskMetric):
 
     def __init__(self) -> None:
         super().__init__()
-        self._sums("absolute")
-        self._sums("relative")
+        self._sums("absolute", "relative")
         self._sums("count", dtype=torch.int64)
 
     def update(self, prediction: Tensor, target: Tensor) -> None:

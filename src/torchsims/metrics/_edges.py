@@ -38,8 +38,7 @@ class Edges(TaskMetric):
 
     def __init__(self) -> None:
         super().__init__()
-        self._sums("positive", (THRESHOLDS + 1,), torch.int64)
-        self._sums("negative", (THRESHOLDS + 1,), torch.int64)
+        self._sums("positive", "negative", size=(THRESHOLDS + 1,), dtype=torch.int64)
 
     def update(self, prediction: Tensor, target: Tensor) -> None:
         """Add logits and labels of any one shape: 1 is an edge, 0 is none, negative is to ignore."""

@@ -11,6 +11,7 @@ from torchsims.metrics._base import TaskMetric, raise_if_shapes_differ
 BIN = 1e-3  # degrees; the median is exact to half of it, and the state is 1.4 MB whatever the size of the data set
 BINS = round(180 / BIN)
 WITHIN = (11.25, 22.5, 30.0)
+SHARES = [f"within_{limit:g}" for limit in WITHIN]
 
 
 @final
@@ -38,11 +39,7 @@ class Normals(TaskMetric):
         {'mean': 30.0, 'median': 15.0, 'within_11.25': 0.5, 'within_22.5': 0.75, 'within_30': 0.75}
     """
 
-    higher_is_better: Mapping[str, bool] = {
-        "mean": False,
-        "median": False,
-        **{f"within_{limit:g}": True for limit in WITHIN},
-    }
+    higher_is_better: Mapping[str, bool] = {"mean": False, "median": False, **dict.fromkeys(SHARES, True)}
     total: Tensor
     within: Tensor
     histogram: Tensor
@@ -50,8 +47,8 @@ class Normals(TaskMetric):
     def __init__(self) -> None:
         super().__init__()
         self._sums("total")
-        self._sums("within", (len(WITHIN),), torch.int64)
-        self._sums("histogram", (BINS,), torch.int64)
+        self._sums("within", size=(len(WITHIN),), dtype=torch.int64)
+        self._sums("histogram", size=(BINS,), dtype=torch.int64)
 
     def update(self, prediction: Tensor, target: Tensor) -> None:
         """Add normals, `batch x 3 x height x width`; a true normal of zero is not known."""
@@ -67,8 +64,7 @@ class Normals(TaskMetric):
     def compute(self) -> dict[str, Tensor]:
         count = self.histogram.sum()
         shares = (self.within / count).unbind()
-        names = [f"within_{limit:g}" for limit in WITHIN]
-        return {"mean": self.total / count, "median": self._median(count), **dict(zip(names, shares, strict=True))}
+        return {"mean": self.total / count, "median": self._median(count), **dict(zip(SHARES, shares, strict=True))}
 
     def _median(self, count: Tensor) -> Tensor:
         """Return the mean of the one or two middle angles, each taken to be in the middle of its bin."""

@@ -26,9 +26,6 @@ class Regression(TaskMetric):
     Where all numbers are equal, r2 is NaN. The spread comes from sums in double precision, which lose
     digits where the mean is millions of times larger than the spread; numbers in standard units never are.
 
-    Args:
-        sd: factor from the units of predictions to native units, for the absolute error.
-
     Example:
         >>> metric = Regression(sd=10)
         >>> metric.update(torch.tensor([1.0, 3.0, 0.0]), torch.tensor([1.0, 2.0, torch.nan]))  # the last is missing
@@ -48,8 +45,7 @@ class Regression(TaskMetric):
         if not (isfinite(sd) and sd > 0):
             raise ValueError(f"Parameter `sd` should be positive. Found `sd = {sd}`.")
         self.sd = sd
-        for name in ("squared", "absolute", "first", "second"):
-            self._sums(name)
+        self._sums("squared", "absolute", "first", "second")
         self._sums("count", dtype=torch.int64)
 
     def update(self, prediction: Tensor, target: Tensor) -> None:

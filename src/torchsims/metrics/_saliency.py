@@ -36,7 +36,7 @@ class Saliency(TaskMetric):
 
     def __init__(self) -> None:
         super().__init__()
-        self._sums("total", (len(THRESHOLDS),))
+        self._sums("total", size=(len(THRESHOLDS),))
         self._sums("count", dtype=torch.int64)
 
     def update(self, prediction: Tensor, target: Tensor) -> None:

@@ -21,9 +21,6 @@ class Segmentation(TaskMetric):
     - :math:`N_{cj}` counts the pixels of class :math:`c` that were taken for class :math:`j`.
     - :math:`C` are the classes that occur in the labels or in the predictions.
 
-    Args:
-        classes: number of classes.
-
     Example:
         >>> metric = Segmentation(classes=3)
         >>> scores = torch.eye(3)[torch.tensor([[[0, 1, 1, 2]]])].movedim(-1, 1)  # 1 x 3 x 1 x 4
@@ -40,7 +37,7 @@ class Segmentation(TaskMetric):
         if not classes >= 2:
             raise ValueError(f"Parameter `classes` should be at least 2. Found `classes = {classes}`.")
         self.classes = classes
-        self._sums("confusion", (classes, classes), torch.int64)
+        self._sums("confusion", size=(classes, classes), dtype=torch.int64)
 
     def update(self, prediction: Tensor, target: Tensor) -> None:
         """Add scores, `batch x class x height x width`, and labels, `batch x height x width`, negative to ignore."""

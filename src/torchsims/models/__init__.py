@@ -30,7 +30,6 @@ from torchsims.models.sam2.configs import sam2_config
 from torchsims.models.sam2.model import SAM2MTL
 from torchsims.models.saving import load_trainable, save_trainable
 from torchsims.models.single_task import SingleTask
-from torchsims.models.tabular.base import TabularNetwork
 from torchsims.models.tabular.esmm import ESMM
 from torchsims.models.tabular.losses import class_loss, number_loss
 from torchsims.models.tabular.mlp import MLP
@@ -51,7 +50,6 @@ __all__ = [
     "MMoE",
     "SharedBottom",
     "SingleTask",
-    "TabularNetwork",
     "class_loss",
     "dense_losses",
     "depth_loss",

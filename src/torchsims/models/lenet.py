@@ -14,8 +14,9 @@ KERNEL = 5
 class LeNet(nn.Module):
     """A small convolutional network that all tasks share up to its last hidden layer, and one linear head per task.
 
-    Two convolutions of 5 x 5, each followed by a ReLU and a 2 x 2 max-pooling, and a fully connected layer. The
-    widths are those of Lin et al. (Pareto Multi-Task Learning, NeurIPS 2019), whose first convolution is 9 x 9.
+    Two convolutions of 5 x 5, each followed by a ReLU and a 2 x 2 max-pooling, and a fully connected layer (LeCun et
+    al., 1998). The widths are those of Lin et al. (Pareto Multi-Task Learning, NeurIPS 2019), whose first convolution
+    is 9 x 9.
 
     Args:
         outputs: outputs of the network, by task.
@@ -25,13 +26,9 @@ class LeNet(nn.Module):
 
     Example:
         >>> import torch
-        >>> from torchsims.models import LeNet
         >>> model = LeNet({"left": 10, "right": 10}, side=36)
         >>> {task: tuple(out.shape) for task, out in model(torch.rand(4, 1, 36, 36)).items()}
         {'left': (4, 10), 'right': (4, 10)}
-
-    Reference:
-        LeCun et al., Gradient-Based Learning Applied to Document Recognition, Proceedings of the IEEE 86, 1998.
     """
 
     def __init__(self, outputs: Mapping[str, int], side: int, channels: int = 10, hidden: int = 50) -> None:

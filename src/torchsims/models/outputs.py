@@ -14,10 +14,6 @@ def check_outputs(outputs: Mapping[str, int]) -> tuple[str, ...]:
 
     Networks keep the names in a tuple beside a ``ModuleList``: any text may be the name of a task, but not the name of
     a module.
-
-    Example:
-        >>> check_outputs({"seg": 13, "mg/dL": 1})
-        ('seg', 'mg/dL')
     """
     if not outputs:
         raise ValueError("Parameter `outputs` should name at least one task. Found none.")
@@ -28,13 +24,7 @@ def check_outputs(outputs: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def make_per_task(outputs: Mapping[str, int], make: Callable[[str, int], M]) -> list[M]:
-    """Return one module per task, each made from the same state of the global random generator.
-
-    Example:
-        >>> one, other = make_per_task({"a": 2, "b": 2}, lambda task, number: nn.Linear(3, number))
-        >>> torch.equal(one.weight, other.weight)
-        True
-    """
+    """Return one module per task, each made from the same state of the global random generator."""
     made: list[M] = []
     for task, number in outputs.items():
         with torch.random.fork_rng(devices=[], enabled=len(made) < len(outputs) - 1):  # the last one advances it

@@ -14,19 +14,12 @@ def save_trainable(model: nn.Module, path: str | PathLike[str], metadata: Mappin
     """Write the trainable parameters of a model, and nothing else, as safetensors. Needs the extra ``[vision]``.
 
     Frozen parameters are read from their own source again: a pretrained encoder of gigabytes is not written with every
-    model. Buffers are not written either.
-
-    Args:
-        model: any module.
-        path: the file to write.
-        metadata: short texts to keep in the header of the file.
+    model. Buffers are not written either. ``metadata`` are short texts to keep in the header of the file.
 
     Example:
         >>> import tempfile
-        >>> model = nn.Sequential(nn.Linear(2, 2).requires_grad_(False), nn.Linear(2, 1))
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     save_trainable(model, f"{folder}/model.safetensors")
-        ...     load_trainable(model, f"{folder}/model.safetensors")
+        ...     save_trainable(nn.Linear(2, 1), f"{folder}/model.safetensors", {"epoch": "3"})
     """
     with needs("vision"):
         from safetensors.torch import save_file
@@ -39,10 +32,6 @@ def load_trainable(model: nn.Module, path: str | PathLike[str]) -> None:
     """Read what :func:`save_trainable` wrote into a model with the same trainable parameters.
 
     A name or a shape that differs is an error, and the model does not change.
-
-    Args:
-        model: a module made as the saved one was.
-        path: the file to read.
 
     Example:
         >>> import tempfile
@@ -64,15 +53,11 @@ def load_trainable(model: nn.Module, path: str | PathLike[str]) -> None:
         raise ValueError(f"File `{path}` should be in the format safetensors. Found: {error}.") from error
     trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
     for name in sorted({*trainable, *tensors}):
-        here, there = (tuple(t[name].shape) if name in t else None for t in (trainable, tensors))
+        here, there = (str(tuple(t[name].shape)) if name in t else "none" for t in (trainable, tensors))
         if here != there:
             raise ValueError(
                 f"Parameter `{name}` of the model and of file `{path}` should have the same shape. "
-                f"Found {_shape_text(here)} in the model and {_shape_text(there)} in the file."
+                f"Found {here} in the model and {there} in the file."
             )
     for name, parameter in trainable.items():
         parameter.copy_(tensors[name])
-
-
-def _shape_text(shape: tuple[int, ...] | None) -> str:
-    return "none" if shape is None else str(shape)

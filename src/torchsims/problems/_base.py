@@ -17,11 +17,8 @@ class Problem(ABC):
     once it is in ``problems.__all__``. Losses are positive, so that their logarithms exist.
     """
 
-    dimension: ClassVar[int]
-    """Number of coordinates `d` of a point."""
-
-    tasks: ClassVar[int] = 2
-    """Number of losses `m`."""
+    dimension: ClassVar[int]  # d, the number of coordinates of a point
+    tasks: ClassVar[int] = 2  # m, the number of losses
 
     @property
     @abstractmethod

@@ -65,8 +65,7 @@ class _Quadratics(Problem):
     def pareto_set(self, logit: Tensor) -> Tensor:
         r"""Return the points :math:`\theta(t)`, `... x d`, of the Pareto set without oscillation.
 
-        Args:
-            logit: :math:`\ln(t / (1 - t))`, `...`: with a large conditioning the interesting :math:`t` are near 0 or 1.
+        ``logit`` is :math:`\ln(t / (1 - t))`, `...`: with a large conditioning the interesting t are near 0 or 1.
         """
         first, second = self._centres
         towards_second = torch.sigmoid(logit.unsqueeze(-1) + (self._axes[1] / self._axes[0]).log())

@@ -23,12 +23,10 @@ class Toy(Problem):
         f_2 &= \ln \max(|(-\theta_1 + 3) / 2 \mp \tanh(-\theta_2) + 2|, 5 \cdot 10^{-6}) + 6 \\
         g_{1,2} &= ((-\theta_1 \pm 7)^2 + (-\theta_2 - 8)^2 / 10) / 10 - 20
 
-    The paper prints :math:`-\tanh` in :math:`f_2`, the problem it cites has :math:`+\tanh`. The maxima are clamps:
-    :math:`\theta_2 = 0` is a kink of all of them, where a ``relu`` has gradient zero and a run from (0, 0) never moves.
-    The front is that of the paper, the non-dominated points of an 800 x 800 grid on :math:`[-12, 12]^2`.
-
-    Args:
-        variant: ``"paper"`` for :math:`-\tanh` in :math:`f_2`, ``"cited"`` for :math:`+\tanh`.
+    The paper prints :math:`-\tanh` in :math:`f_2` (``variant="paper"``), the problem it cites has :math:`+\tanh`
+    (``"cited"``). The maxima are clamps: :math:`\theta_2 = 0` is a kink of all of them, where a ``relu`` has gradient
+    zero and a run from (0, 0) never moves. The front is that of the paper, the non-dominated points of an 800 x 800
+    grid on :math:`[-12, 12]^2`.
 
     Example:
         >>> Toy().losses(torch.tensor([[0.0, 0.0], [-8.5, 7.5]]))

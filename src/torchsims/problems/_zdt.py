@@ -17,10 +17,8 @@ class _ZDT(Problem):
         g = 1 + \frac{9}{d - 1} \sum_{j > 1} x_j, \qquad x_j = \sin^2(\pi \theta_j / 2)
 
     The original asks for :math:`x \in [0, 1]^d`; here every :math:`\theta` is allowed, and :math:`x` is a smooth
-    function of it that reaches both ends. The front is where :math:`g = 1`.
-
-    Args:
-        shift: :math:`s > 0.8`, which keeps the losses positive.
+    function of it that reaches both ends. The shift :math:`s > 0.8` keeps the losses positive. The front is where
+    :math:`g = 1`.
     """
 
     dimension: ClassVar[int] = 30

@@ -21,8 +21,6 @@ class Chebyshev(FromIdeal):
     It is :class:`STCH` for :math:`\mu \to 0`, and depends on the units of the losses.
 
     Example:
-        >>> import torch
-        >>> from torchsims.scalarizations import Chebyshev
         >>> Chebyshev(weights={"seg": 10.0, "depth": 1.0})({"seg": torch.tensor(2.0), "depth": torch.tensor(3.0)})
         tensor(20.)
     """

@@ -24,8 +24,6 @@ class DWA(Scalarization):
     The weights do not depend on units, the sum of the losses does. A task without a label in an epoch keeps its rate.
 
     Example:
-        >>> import torch
-        >>> from torchsims.scalarizations import DWA
         >>> method = DWA()
         >>> for losses in torch.tensor([[1.0, 8.0], [1.0, 4.0]]):  # the second task halves in an epoch
         ...     objective = method(losses)

@@ -15,7 +15,6 @@ class EW(Scalarization):
 
     Example:
         >>> import torch
-        >>> from torchsims.scalarizations import EW
         >>> EW()(torch.tensor([1.0, 3.0]))
         tensor(2.)
     """

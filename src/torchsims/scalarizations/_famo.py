@@ -34,8 +34,6 @@ class FAMO(Scalarization):
     ratio in :math:`\delta` is formed before the logarithm, so that a power of two changes no bit of :math:`w`.
 
     Example:
-        >>> import torch
-        >>> from torchsims.scalarizations import FAMO
         >>> method = FAMO()
         >>> objective = method(torch.tensor([1.0, 1e6]))  # backward, a step of the model's optimizer, and then
         >>> method.observe(torch.tensor([0.5, 1e6]))  # the first task improved: less weight for it

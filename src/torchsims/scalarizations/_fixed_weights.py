@@ -14,20 +14,14 @@ from torchsims.scalarizations._base import Scalarization
 class FixedWeights(Scalarization):
     r"""Weights chosen by hand, the same in every step: :math:`S = \sum_i w_i L_i`.
 
-    - :math:`w` (``weights``): a weight per task, not negative and not all zero. They are used as given, not divided
-      by their sum, so that a common factor acts like a learning rate.
+    - :math:`w` (``weights``): a weight per task, by name, not negative and not all zero. They are used as given, not
+      divided by their sum, so that a common factor acts like a learning rate.
+    - ``tasks``: the order of stacked losses; the sorted names of the weights by default.
 
     A task without labels adds nothing, and the weights of the others stay as they are. The right weights depend on the
     units of the losses.
 
-    Args:
-        weights: the weight of every task, by name.
-        tasks: the names of the tasks, which fixes the order of stacked losses; the sorted names of the weights by
-            default.
-
     Example:
-        >>> import torch
-        >>> from torchsims.scalarizations import FixedWeights
         >>> FixedWeights({"seg": 1.0, "depth": 10.0})({"seg": torch.tensor(0.5), "depth": torch.tensor(0.25)})
         tensor(3.)
     """

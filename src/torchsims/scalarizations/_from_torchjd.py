@@ -17,17 +17,12 @@ def from_torchjd(scalarizer: nn.Module, *, seed: int = 0) -> Scalarization:
     :class:`~torchsims.Scalarized` calls this for such an object. The scalarizer gets the losses of the tasks with
     labels, in the order of the tasks; one with a fixed number of losses, such as `UW` or `Constant`, therefore needs a
     label for every task in every batch. Its random numbers are seeded, and its parameters and buffers are in the
-    ``state_dict``; a state in other attributes is neither saved nor restored after a failed step.
-
-    Args:
-        scalarizer: the scalarizer. Instead of TorchJD's `DWA` and `FAMO`, which keep their state in other attributes,
-            use :class:`DWA` and :class:`FAMO` of this module.
-        seed: seed of its random numbers.
+    ``state_dict``; a state in other attributes is neither saved nor restored after a failed step. That is the case of
+    TorchJD's `DWA` and `FAMO`: use those of this package instead.
 
     Example:
         >>> import torch
         >>> from torchjd.scalarization import GeometricMean
-        >>> from torchsims.scalarizations import from_torchjd
         >>> from_torchjd(GeometricMean())({"seg": torch.tensor(0.5), "depth": torch.tensor(200.0)})
         tensor(10.)
     """

@@ -20,7 +20,6 @@ class GLS(Scalarization):
 
     Example:
         >>> import torch
-        >>> from torchsims.scalarizations import GLS
         >>> GLS()(torch.tensor([1e30, 1e30, 1e-30, 1e-30]))
         tensor(1.)
     """

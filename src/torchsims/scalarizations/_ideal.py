@@ -19,12 +19,8 @@ PerTask: TypeAlias = Mapping[str, float] | Sequence[float]
 class FromIdeal(Scalarization, ABC):
     r"""A method of the weighted distances :math:`w_i (L_i - z_i)`.
 
-    A mapping fixes the names of the tasks; stacked losses are then in the order of the sorted names, which is the order
-    the losses of a mapping have anyway.
-
-    Args:
-        weights: :math:`w > 0`; one over the number of labelled tasks by default.
-        ideal: :math:`z`; zero by default.
+    By default :math:`w_i` is one over the number of labelled tasks and :math:`z_i` is zero. A mapping fixes the names
+    of the tasks; stacked losses are then in the order of the sorted names, as those of a mapping are anyway.
     """
 
     def __init__(self, weights: PerTask | None, ideal: PerTask | None) -> None:
@@ -35,10 +31,8 @@ class FromIdeal(Scalarization, ABC):
         if self.ideal is not None and not all(math.isfinite(z) for z in self.ideal):
             raise ValueError(f"Parameter `ideal` should be finite. Found `ideal = {ideal}`.")
         if self.weights is not None and self.ideal is not None and len(self.weights) != len(self.ideal):
-            raise ValueError(
-                "Parameters `weights` and `ideal` should have the same length. "
-                f"Found {len(self.weights)} and {len(self.ideal)}."
-            )
+            found = f"{len(self.weights)} and {len(self.ideal)}"
+            raise ValueError(f"Parameters `weights` and `ideal` should have the same length. Found {found}.")
 
     def _distances(self, losses: Tensor, labelled: Tensor) -> Tensor:
         """Return :math:`w_i (L_i - z_i)`, `... x m`."""

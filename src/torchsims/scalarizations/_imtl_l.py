@@ -16,20 +16,13 @@ class IMTLL(Scalarization):
     .. math::
         S = \sum_i \left( e^{s_i} L_i - s_i \right)
 
-    - :math:`s` (``log_scale``, `m`): the logarithm of the scale of every task, a parameter. Give it to the optimizer:
+    - :math:`s` (``log_scale``, `m`): the logarithm of the scale of every task, a parameter in the order of ``tasks``.
+      It is ``start`` at first, a tensor `... x m` for independent runs. Give it to the optimizer:
       ``Adam([*model.parameters(), *method.parameters()])``.
 
     It is :class:`UW` with :math:`s` of the other sign and without the factor one half.
 
-    Args:
-        tasks: the names of the tasks; fixes the order of the losses.
-        start: the initial :math:`s`; a tensor `... x m` for independent runs.
-        device: device of the parameter.
-        dtype: dtype of the parameter.
-
     Example:
-        >>> import torch
-        >>> from torchsims.scalarizations import IMTLL
         >>> IMTLL(["seg", "depth"])({"seg": torch.tensor(1.0), "depth": torch.tensor(3.0)})
         tensor(4., grad_fn=<SumBackward1>)
     """

@@ -29,7 +29,6 @@ class LogMerit(Scalarization):
 
     Example:
         >>> import torch
-        >>> from torchsims.scalarizations import LogMerit
         >>> balance = LogMerit(tau=1.0)
         >>> losses = torch.tensor([0.01, 5e6], requires_grad=True)
         >>> balance(losses).backward()

@@ -21,12 +21,7 @@ class RLW(Scalarization):
     Runs along the leading dimensions share the draw, as separate runs with the same seed would. In evaluation mode the
     weights are those of the next step.
 
-    Args:
-        seed: seed of the weights.
-
     Example:
-        >>> import torch
-        >>> from torchsims.scalarizations import RLW
         >>> losses = torch.ones(3, requires_grad=True)
         >>> RLW(seed=1)(losses).backward()
         >>> losses.grad.sum()

@@ -38,7 +38,6 @@ class STCH(FromIdeal):
 
     Example:
         >>> import torch
-        >>> from torchsims.scalarizations import STCH
         >>> STCH(mu=0.01)(torch.tensor([1.0, 3.0]))
         tensor(1.5000)
         >>> method = STCH(normalize=True, warmup_epochs=1)

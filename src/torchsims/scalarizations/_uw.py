@@ -16,21 +16,14 @@ class UW(Scalarization):
     .. math::
         S = \sum_i \tfrac12 \left( L_i e^{-s_i} + s_i \right)
 
-    - :math:`s` (``log_variance``, `m`): the logarithm of a noise variance for every task, a parameter. Give it to the
-      optimizer: ``Adam([*model.parameters(), *method.parameters()])``.
+    - :math:`s` (``log_variance``, `m`): the logarithm of a noise variance for every task, a parameter in the order of
+      ``tasks``. It is ``start`` at first, a tensor `... x m` for independent runs. Give it to the optimizer:
+      ``Adam([*model.parameters(), *method.parameters()])``.
 
     At the minimum over :math:`s`, :math:`e^{s_i} = L_i` and :math:`S = \frac12 \sum_i (1 + \ln L_i)`, free of units;
     but :math:`s` gets there at the speed of its optimizer, which is slow when the losses are far from 1.
 
-    Args:
-        tasks: the names of the tasks; fixes the order of the losses.
-        start: the initial :math:`s`; a tensor `... x m` for independent runs.
-        device: device of the parameter.
-        dtype: dtype of the parameter.
-
     Example:
-        >>> import torch
-        >>> from torchsims.scalarizations import UW
         >>> UW(["seg", "depth"])({"seg": torch.tensor(1.0), "depth": torch.tensor(3.0)})
         tensor(2., grad_fn=<SumBackward1>)
     """

@@ -38,7 +38,6 @@ class Workload(ABC):
         at_once: batch size of a forward pass without gradients.
 
     Example:
-        >>> import torch
         >>> from torchsims.metrics import Regression
         >>> from torchsims.models import number_loss
         >>> from torchsims.workloads import InMemory

@@ -26,7 +26,6 @@ class InMemory(Dataset[dict[str, Tensor]]):
         columns: every field of all items, each with a leading dimension for the item.
 
     Example:
-        >>> import torch
         >>> data = InMemory({"x": torch.arange(6).view(3, 2), "y": torch.ones(3)})
         >>> len(data), data[2]["x"]
         (3, tensor([4, 5]))

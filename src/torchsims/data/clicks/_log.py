@@ -80,7 +80,7 @@ class ClickLog:
         numbers: mean and standard deviation in training of each numeric column, by name.
 
     Example:
-        >>> from torchsims.data.clicks import ClickLog, generate_clicks
+        >>> from torchsims.data.clicks import generate_clicks
         >>> world = generate_clicks(1100)
         >>> log = ClickLog.in_memory(world.part(slice(1000)), world.part(slice(1000, None)))
         >>> len(log.codes), len(log.numbers)

@@ -125,7 +125,7 @@ def write_raw(folder: Path, split: str, log: Clicks) -> None:
 
     Example:
         >>> import tempfile
-        >>> from torchsims.data.clicks import generate_clicks, write_raw
+        >>> from torchsims.data.clicks import generate_clicks
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     write_raw(Path(folder), "train", generate_clicks(10))
         ...     sorted(path.name for path in Path(folder).iterdir())

@@ -63,7 +63,6 @@ class MultiMNIST(Dataset[dict[str, Tensor]]):
 
     Example:
         >>> import tempfile
-        >>> from torchsims.data import MultiMNIST
         >>> ones = np.ones((20, 28, 28), dtype=np.uint8)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     head = b"\0\0\10\3" + b"".join(size.to_bytes(4, "big") for size in ones.shape)

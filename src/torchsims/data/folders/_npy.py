@@ -77,7 +77,7 @@ class NYUv2(NpyFolder):
 
     Example:
         >>> import tempfile
-        >>> from torchsims.data import NYUv2, Scenes, write_frame
+        >>> from torchsims.data import Scenes
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     for number in range(4):
         ...         write_frame(folder, "train", number, Scenes(size=4, resolution=(48, 64))[number])
@@ -120,7 +120,7 @@ class Cityscapes(NpyFolder):
 
     Example:
         >>> import tempfile
-        >>> from torchsims.data import Cityscapes, Scenes, write_frame
+        >>> from torchsims.data import Scenes
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     scene = Scenes(size=1, resolution=(32, 64), tasks=("seg", "depth"))[0]
         ...     write_frame(folder, "val", 0, {**scene, "seg": scene["seg"].clamp(max=6)})
@@ -157,7 +157,7 @@ def write_frame(root: str | PathLike[str], split: str, number: int, frame: Mappi
 
     Example:
         >>> import tempfile
-        >>> from torchsims.data import NYUv2, Scenes, write_frame
+        >>> from torchsims.data import Scenes
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     for number, frame in enumerate(Scenes(size=3)[i] for i in range(3)):
         ...         write_frame(folder, "train", number, frame)

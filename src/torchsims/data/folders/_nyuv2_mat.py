@@ -43,7 +43,6 @@ def convert_nyuv2(
         resolution: height and width of the written images.
 
     Example:
-        >>> from torchsims.data import convert_nyuv2
         >>> convert_nyuv2("nowhere.mat", "nyuv2", class_map=[-1, 0], split={"train": [0], "val": [1]})
         Traceback (most recent call last):
             ...

@@ -18,11 +18,6 @@ class Embedded(nn.Module):
 
     All features share one embedding table, each with its own rows: one look-up per batch, however many features there
     are.
-
-    Args:
-        numbers: how many numbers a row has.
-        codes: how many codes each categorical feature has.
-        embedding: length of an embedding.
     """
 
     offsets: Tensor
@@ -57,16 +52,8 @@ class TabularNetwork(nn.Module, ABC):
         numbers: how many numbers a row has.
         codes: how many codes each categorical feature has.
         embedding: length of the embedding of a category.
-
-    Example:
-        >>> class Linear(TabularNetwork):
-        ...     def __init__(self, outputs, numbers, codes=(), embedding=8):
-        ...         super().__init__(outputs, numbers, codes, embedding)
-        ...         self._add_towers(self.features.width, 4, outputs.values())
-        ...     def represent(self, x):
-        ...         return [x] * len(self.tasks)
-        >>> sorted(Linear({"a": 1, "b": 1}, numbers=2)(torch.ones(3, 2), torch.zeros(3, 0)))
-        ['a', 'b']
+        tower: in most subclasses, the width of the hidden layer of a tower.
+        dropout: in all subclasses, the share of the hidden units of the body that are dropped in training.
     """
 
     def __init__(self, outputs: Mapping[str, int], numbers: int, codes: Sequence[int], embedding: int) -> None:

@@ -20,28 +20,15 @@ class ESMM(TabularNetwork):
     Two towers over shared embeddings predict the probability of a click, and of a purchase after a click. The losses
     are those of ``ctr`` and ``ctcvr``; the conversion rate is not trained on clicked impressions alone, so that it
     holds for all impressions. Outputs are logits; that of the product is :math:`\ln p - \ln(1 - p)`, computed from
-    logarithms.
-
-    Args:
-        outputs: the tasks, ``ctr`` and ``ctcvr``, with one output each.
-        numbers, codes, embedding: see :class:`TabularNetwork`.
-        bottom: width of the first hidden layer of a tower.
-        tower: width of the second hidden layer of a tower.
-        dropout: share of the hidden units that are dropped in training.
+    logarithms. The hidden layers of a tower have the widths ``bottom`` and ``tower``; other arguments as in
+    :class:`~torchsims.models.tabular.base.TabularNetwork`.
 
     Example:
-        >>> from torchsims.models import ESMM
         >>> model = ESMM({"ctr": 1, "ctcvr": 1}, numbers=2, codes=(5, 3))
         >>> out = model(torch.randn(4, 2), torch.zeros(4, 2, dtype=torch.int64))
-        >>> sorted(out)
-        ['ctcvr', 'ctr', 'cvr']
         >>> p = {task: logit.sigmoid() for task, logit in out.items()}
         >>> torch.allclose(p["ctcvr"], p["ctr"] * p["cvr"])
         True
-
-    Reference:
-        Ma, Zhao, Huang, Wang, Hu, Zhu and Gai, Entire Space Multi-Task Model: An Effective Approach for Estimating
-        Post-Click Conversion Rate, SIGIR 2018.
     """
 
     def __init__(

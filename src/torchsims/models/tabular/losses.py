@@ -18,10 +18,9 @@ def number_loss(prediction: Tensor, target: Tensor, sd: Tensor | float = 1.0) ->
     Single precision holds z whatever the unit, and double precision the total, which is never exactly zero: its
     mean is at least 1e-15 :math:`\text{sd}^2`, so that its logarithm exists where a batch is fitted to the last bit.
 
-    Args:
-        prediction: :math:`\hat z` in standard units, `row x 1`, or `row x target` for several targets at once.
-        target: z in standard units, `row`, or `row x target`; NaN where missing.
-        sd: how many native units a standard unit is; in double precision, `target`, if there are several.
+    - :math:`\hat z` (``prediction``): in standard units, `row x 1`, or `row x target` for several targets at once;
+    - :math:`z` (``target``): in standard units, `row`, or `row x target`; NaN where missing;
+    - ``sd``: how many native units a standard unit is; in double precision, `target`, if there are several.
 
     Example:
         >>> total, count = number_loss(torch.tensor([[1.0], [2.0], [3.0]]), torch.tensor([0.0, torch.nan, 3.5]), sd=10)
@@ -42,11 +41,10 @@ def class_loss(prediction: Tensor, target: Tensor) -> SumAndCount:
         \text{total} = -\sum_{r : y_r \ge 0} \ln p_r(y_r), \qquad p = \operatorname{softmax}(x)
         \text{ or, with one output, } p(1) = \frac1{1 + e^{-x}}
 
-    In double precision: where a class is certain, the loss of single precision would be zero.
+    - :math:`x` (``prediction``): scores, `row x class`, or the logit of class 1, `row x 1`;
+    - :math:`y` (``target``): classes, `row`; negative where missing.
 
-    Args:
-        prediction: scores x, `row x class`, or the logit of class 1, `row x 1`.
-        target: classes y, `row`; negative where missing.
+    In double precision: where a class is certain, the loss of single precision would be zero.
 
     Example:
         >>> total, count = class_loss(torch.zeros(3, 1), torch.tensor([0, 1, -1]))

@@ -12,17 +12,11 @@ from torchsims.models.tabular.base import TabularNetwork, perceptron
 class MLP(TabularNetwork):
     """A shared perceptron for tables, and one linear head per task.
 
-    The heads are the rows of one linear layer, which is faster than one small layer per task.
-
-    Args:
-        outputs, numbers, codes, embedding: see :class:`TabularNetwork`.
-        hidden: width of a hidden layer.
-        layers: number of hidden layers.
-        dropout: share of the hidden units that are dropped in training.
+    The heads are the rows of one linear layer, which is faster than one small layer per task. There are ``layers``
+    hidden layers of width ``hidden``; other arguments as in :class:`~torchsims.models.tabular.base.TabularNetwork`.
 
     Example:
         >>> import torch
-        >>> from torchsims.models import MLP
         >>> model = MLP({"price": 1, "kind": 3}, numbers=2, codes=(5,))
         >>> out = model(torch.randn(4, 2), torch.zeros(4, 1, dtype=torch.int64))
         >>> {task: tuple(part.shape) for task, part in out.items()}

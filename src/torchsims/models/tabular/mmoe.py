@@ -20,23 +20,13 @@ class MMoE(TabularNetwork):
     - :math:`f_e`: expert :math:`e` of ``experts``, a perceptron of width ``expert``;
     - :math:`W_k`: the gate of task :math:`k`, linear and without a bias.
 
-    Args:
-        outputs, numbers, codes, embedding: see :class:`TabularNetwork`.
-        experts: number of experts.
-        expert: width of an expert.
-        tower: width of the hidden layer of a tower.
-        dropout: share of the hidden units of an expert that are dropped in training.
+    Other arguments as in :class:`~torchsims.models.tabular.base.TabularNetwork`.
 
     Example:
-        >>> from torchsims.models import MMoE
         >>> model = MMoE({"ctr": 1, "cvr": 1}, numbers=2, codes=(5, 3), experts=3)
         >>> out = model(torch.randn(4, 2), torch.zeros(4, 2, dtype=torch.int64))
         >>> {task: tuple(part.shape) for task, part in out.items()}
         {'ctr': (4, 1), 'cvr': (4, 1)}
-
-    Reference:
-        Ma, Zhao, Yi, Chen, Hong and Chi, Modeling Task Relationships in Multi-task Learning with Multi-gate
-        Mixture-of-Experts, KDD 2018.
     """
 
     def __init__(

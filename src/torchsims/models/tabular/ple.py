@@ -42,26 +42,15 @@ class PLE(TabularNetwork):
     """Progressive layered extraction: experts of each task beside shared ones, in levels (Tang et al., RecSys 2020).
 
     At every level the gate of a task mixes its own experts and the shared ones; the gate of the shared stream mixes
-    all experts. One tower per task stands on the last level. With ``levels=1`` it is CGC.
-
-    Args:
-        outputs, numbers, codes, embedding: see :class:`TabularNetwork`.
-        levels: number of levels.
-        experts: number of experts per stream and level.
-        expert: width of an expert.
-        tower: width of the hidden layer of a tower.
-        dropout: share of the hidden units of an expert that are dropped in training.
+    all experts. One tower per task stands on the last level. With ``levels=1`` it is CGC. There are ``experts`` experts
+    of width ``expert`` per stream and level; other arguments as in
+    :class:`~torchsims.models.tabular.base.TabularNetwork`.
 
     Example:
-        >>> from torchsims.models import PLE
         >>> model = PLE({"ctr": 1, "cvr": 1}, numbers=2, codes=(5, 3), levels=2)
         >>> out = model(torch.randn(4, 2), torch.zeros(4, 2, dtype=torch.int64))
         >>> {task: tuple(part.shape) for task, part in out.items()}
         {'ctr': (4, 1), 'cvr': (4, 1)}
-
-    Reference:
-        Tang, Liu, Zhao and Gong, Progressive Layered Extraction: A Novel Multi-Task Learning Model for Personalized
-        Recommendations, RecSys 2020.
     """
 
     def __init__(

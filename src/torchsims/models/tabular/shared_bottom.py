@@ -10,24 +10,17 @@ from torchsims.models.tabular.base import TabularNetwork, perceptron
 
 @final
 class SharedBottom(TabularNetwork):
-    """One perceptron that all tasks share, and one tower per task on top of it (Caruana, 1997).
+    """One perceptron that all tasks share, and one tower per task on top of it (Caruana, Machine Learning 28, 1997).
 
-    Args:
-        outputs, numbers, codes, embedding: see :class:`TabularNetwork`.
-        bottom: width of the shared hidden layer.
-        tower: width of the hidden layer of a tower.
-        dropout: share of the shared hidden units that are dropped in training.
+    The shared hidden layer has the width ``bottom``; other arguments as in
+    :class:`~torchsims.models.tabular.base.TabularNetwork`.
 
     Example:
         >>> import torch
-        >>> from torchsims.models import SharedBottom
         >>> model = SharedBottom({"ctr": 1, "cvr": 1}, numbers=2, codes=(5, 3))
         >>> out = model(torch.randn(4, 2), torch.zeros(4, 2, dtype=torch.int64))
         >>> {task: tuple(part.shape) for task, part in out.items()}
         {'ctr': (4, 1), 'cvr': (4, 1)}
-
-    Reference:
-        Caruana, Multitask Learning, Machine Learning 28, 1997.
     """
 
     def __init__(
