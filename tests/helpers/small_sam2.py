@@ -106,9 +106,9 @@ def train(model: nn.Module, shard: slice, **options: Any) -> list[Any]:
         return [[dict(each) for each in losses], model(batches[0]["image"])]
 
 
-def on_rank(rank: int, wrapper: str, evaluation: str) -> list[Any]:
+def on_rank(rank: int, wrapper: str, evaluation: str, adapter: str) -> list[Any]:
     shard = slice(0, 3) if rank == 0 else slice(3, 4)
-    model: nn.Module = make_model().double()
+    model: nn.Module = make_model(adapter=adapter).double()
     if wrapper == "ddp":
         model = DistributedDataParallel(model)
     return train(model, shard, evaluation=evaluation)

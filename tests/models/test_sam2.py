@@ -262,6 +262,13 @@ def test_a_folder_that_is_no_checkpoint_is_refused(checkpoint: Path, tmp_path: P
         ({"rank": 0}, "Parameter `rank` should be positive. Found `rank = 0`."),
         ({"scaling": 0.0}, "Parameter `scaling` should be positive. Found `scaling = 0.0`."),
         ({"dropout": 1.0}, "Parameter `dropout` should be in .0, 1.. Found `dropout = 1.0`."),
+        ({"parallel": 0}, "Parameter `parallel` should be positive. Found `parallel = 0`."),
+        ({"task_rank": 0}, "Parameter `task_rank` should be positive. Found `task_rank = 0`."),
+        ({"orthogonality": -1.0}, "Parameter `orthogonality` should not be negative. Found `orthogonality = -1.0`."),
+        (
+            {"adapter": "mtsamm"},
+            "There is no adapter `mtsamm`. Did you mean `mtsam`. The names are lora, multilora, mtsam",
+        ),
         ({"size": 100}, "Parameter `size` should be one or two multiples of 32. Found `size = 100`."),
         ({"size": (64, 0)}, r"Parameter `size` should be one or two multiples of 32. Found `size = \(64, 0\)`."),
     ],
@@ -416,12 +423,12 @@ def test_real_photographs_are_learnt(tmp_path: Path) -> None:
 
 
 def test_two_processes_are_one() -> None:
-    ways = [("ddp", "sequential"), ("plain", "joint")]
-    jobs: dict[str, Job] = {str(way): (on_rank, way) for way in ways}
-    losses, predictions = train(make_model(), slice(None))
-    for way, results in run_ranks(jobs).items():
+    ways = [("ddp", "sequential", "lora"), ("plain", "joint", "multilora"), ("ddp", "sequential", "mtsam")]
+    jobs: dict[str, Job] = {way[2]: (on_rank, way) for way in ways}
+    for adapter, results in run_ranks(jobs).items():
+        losses, predictions = train(make_model(adapter=adapter), slice(None))
         for result in results:
-            assert not isinstance(result, str), (way, result)
+            assert not isinstance(result, str), (adapter, result)
             for expected, found in zip(losses, result[0], strict=True):
                 assert {k: float(v) for k, v in found.items()} == pytest.approx(
                     {k: float(v) for k, v in expected.items()}, rel=1e-9

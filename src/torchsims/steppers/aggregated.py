@@ -60,7 +60,8 @@ class Aggregated(Stepper[Report]):
         outer: makes the optimizer from the named trainable parameters of the model and the method.
         transform: the function of the losses whose gradients are taken.
         shared: names of modules or parameters, if not all that tasks share, or ``"representation"``.
-        features: the module that returns the representation, or its name.
+        features: the module that returns the representation, or its name. A model whose attribute
+            ``shares_representation`` is false has none.
         chunk: how many tasks are back-propagated at once, in a batched pass: more are faster for small models on an
             accelerator and need as many times the memory. On a processor one after the other is mostly faster.
         normalize: divides the losses by a running estimate of their size first.
@@ -227,6 +228,13 @@ class Aggregated(Stepper[Report]):
                 "Parameter `shared` can be 'representation' for methods of the Gramian only. "
                 f"Found `{type(self.aggregation).__name__}`, which needs the gradients themselves."
             )
+        if features is not None:
+            for module in self.model.modules():
+                if not getattr(module, "shares_representation", True):
+                    raise ValueError(
+                        "Parameter `shared` can be 'representation' if all tasks share one representation. "
+                        f"Found `{type(module).__name__}`, which computes one per task."
+                    )
         if not isinstance(features, str):
             return features
         modules: dict[str, nn.Module] = {self._clean_name(name): each for name, each in self.model.named_modules()}

@@ -2,7 +2,7 @@
 
 import copy
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from os import PathLike, fspath
@@ -85,10 +85,20 @@ def _raise_if_mismatched(encoder: str, info: dict[str, Any]) -> None:
         )
 
 
-def add_lora(trunk: nn.Module, rank: int, scaling: float, dropout: float, norms: bool) -> None:
-    """Freeze the trunk and put an adapter on every QKV projection; its LayerNorms are trained if ``norms``."""
+def add_lora(trunk: nn.Module, rank: int, scaling: float, dropout: float) -> None:
+    """Put peft's LoRA on every QKV projection."""
     alpha: Any = scaling * rank  # peft scales by alpha / rank
     inject_adapter_in_model(LoraConfig(r=rank, lora_alpha=alpha, lora_dropout=dropout, target_modules=["qkv"]), trunk)
+
+
+def add_adapters(trunk: Any, make: Callable[[nn.Linear], nn.Module]) -> None:
+    """Replace every QKV projection by what ``make`` makes of it."""
+    for block in trunk.blocks:
+        block.attn.qkv = make(block.attn.qkv)
+
+
+def freeze(trunk: nn.Module, norms: bool) -> None:
+    """Freeze the trunk except for its adapters and, if ``norms``, the LayerNorms of its blocks."""
     for name, parameter in trunk.named_parameters():
         parameter.requires_grad_("lora_" in name or (norms and "layer_norm" in name))
 
@@ -113,11 +123,13 @@ class TaskHead(nn.Module):
     Args:
         source: the Sam2 model whose neck and decoder are copied.
         channels: channels of the prediction.
+        own_neck: whether the neck is a trained copy; otherwise all heads have the one of ``source``, frozen.
     """
 
-    def __init__(self, source: Any, channels: int) -> None:
+    def __init__(self, source: Any, channels: int, own_neck: bool) -> None:
         super().__init__()
-        self.neck = copy.deepcopy(source.vision_encoder.neck).requires_grad_(True)
+        neck = source.vision_encoder.neck
+        self.neck = (copy.deepcopy(neck) if own_neck else neck).requires_grad_(own_neck)
         self.neck.position_encoding = _NoPosition()
         self.decoder = copy.deepcopy(source.mask_decoder).requires_grad_(True)
         # Only mask token 0 is decoded, in training and in evaluation; the other tokens still take part in attention.
