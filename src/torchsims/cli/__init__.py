@@ -55,7 +55,7 @@ def main() -> None:
     try:
         code = app(standalone_mode=False)
     except typer.TyperException as error:
-        print(f"torchsims: {error.format_message()}", file=sys.stderr)
+        print(f"torchsims: {' '.join(error.format_message().split())}", file=sys.stderr)  # names may hold line breaks
         sys.exit(error.exit_code)
     except (typer.Abort, KeyboardInterrupt):
         print("torchsims: stopped.", file=sys.stderr)

@@ -2,8 +2,10 @@
 
 import io
 import json
+import re
 import warnings
 from collections.abc import Callable, Sequence
+from hashlib import sha256
 from pathlib import Path
 from shlex import join
 from time import perf_counter
@@ -33,6 +35,7 @@ from torchsims.training import (
 __all__ = ["ProgressBar", "check_alike", "find_runs", "folder_name", "read_run", "train_and_report"]
 
 RESULTS, SAMPLES = "results.json", "samples.npz"
+LONGEST_NAME = 160  # bytes of the name of a folder; a longer one is cut, and a digest tells it from others
 FREE = ("method", "model", "rescale", "evaluation", "seed")
 """Settings in which runs of one table may differ."""
 
@@ -45,8 +48,11 @@ def folder_name(config: RunConfig) -> str:
         'hps_sims_tau=0.1_depth=100_seed=2'
     """
     parts = [config.model, config.method, *(f"{task}={factor:g}" for task, factor in config.rescale.items())]
-    name = "_".join([*parts, f"seed={config.seed}"]).replace(":", "_")
-    return "".join(c if c.isalnum() or c in "._=+-" else "-" for c in name)
+    text = "_".join([*parts, f"seed={config.seed}"])
+    name = re.sub(r"[^\w.=+-]", "-", text.replace(":", "_"))
+    if len(name.encode()) <= LONGEST_NAME:
+        return name
+    return name.encode()[:LONGEST_NAME].decode(errors="ignore") + "-" + sha256(text.encode()).hexdigest()[:12]
 
 
 def train_and_report(
