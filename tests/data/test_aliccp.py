@@ -14,7 +14,7 @@ import pytest
 
 from helpers.shared_data import shared
 from torchsims.data.clicks import Clicks, _convert, convert, generate_clicks, open_log, write_raw
-from torchsims.data.clicks._columns import append, read_columns
+from torchsims.data.clicks._columns import append, moments, read_columns
 from torchsims.data.clicks._log import COMMON, OWN, VALUED
 from torchsims.workloads import load_workload
 
@@ -40,6 +40,12 @@ def test_the_generator_is_seeded() -> None:
     assert all((one.own[name] == same.own[name]).all() for name in one.own)
     assert (one.click == same.click).all()
     assert (one.own["206"] != other.own["206"]).any()
+
+
+def test_a_column_without_spread_has_a_standard_deviation_of_one() -> None:
+    assert moments(np.array([1.0, 3.0])) == (2.0, 1.0)
+    assert moments(np.array([5.0, 5.0])) == (5.0, 1.0)
+    assert moments(np.array([1.0, 9.0])) == (5.0, 4.0)
 
 
 def decoded(log: Clicks, name: str, folder: Path) -> np.ndarray:

@@ -14,11 +14,11 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from helpers.camera import back_project
 from helpers.small_folders import photographs, write_parts, write_pascal, write_scenes
 from torchsims.data import Cityscapes, NYUv2, PASCALContext, Scenes, write_frame
 from torchsims.data.folders._pascal import PART_OF
 from torchsims.data.folders._views import View, random_view
-from torchsims.data.scenes import back_project
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from torchsims.data import NYUv2, Scenes, convert_nyuv2, normals_from_depth
+from torchsims.data import NYUv2, Scenes, convert_nyuv2
+from torchsims.data.folders._nyuv2_mat import normals_from_depth
 
 IMAGES, SIZE = 5, (480, 640)
 CLASS_MAP = [-1, *(i % 13 for i in range(894))]

@@ -6,7 +6,8 @@ from torch import Tensor
 from torch.nn.functional import max_pool2d
 from torch.utils.data import DataLoader
 
-from torchsims.data.scenes import CLASSES, Scenes, back_project
+from helpers.camera import back_project
+from torchsims.data.scenes import CLASSES, Scenes
 from torchsims.data.scenes._dataset import SPLITS
 
 TASKS = ("seg", "depth", "normals", "edges")

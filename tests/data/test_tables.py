@@ -164,3 +164,7 @@ def test_numbers_far_from_zero_keep_their_digits() -> None:
     target = Target.fit("time", column)
     decoded = target.decode(target.encode(column).astype(np.float32)[:, None])
     assert np.abs(decoded - column).max() < 1e-5
+
+
+def test_the_probabilities_of_one_logit_are_those_of_both_classes() -> None:
+    np.testing.assert_allclose(Target.probabilities(np.array([[0.0], [np.log(3)]])), [[0.5, 0.5], [0.25, 0.75]])

@@ -7,10 +7,10 @@
 - :mod:`torchsims.data.clicks`: click logs such as Ali-CCP.
 """
 
-from torchsims.data._files import as_image, read_image
+from torchsims.data._files import read_image
 from torchsims.data.digits import MultiMNIST
-from torchsims.data.folders import Cityscapes, NYUv2, PASCALContext, convert_nyuv2, normals_from_depth, write_frame
-from torchsims.data.scenes import Scenes, back_project
+from torchsims.data.folders import Cityscapes, NYUv2, PASCALContext, convert_nyuv2, write_frame
+from torchsims.data.scenes import Scenes
 
 __all__ = [
     "Cityscapes",
@@ -18,10 +18,7 @@ __all__ = [
     "NYUv2",
     "PASCALContext",
     "Scenes",
-    "as_image",
-    "back_project",
     "convert_nyuv2",
-    "normals_from_depth",
     "read_image",
     "write_frame",
 ]

@@ -22,57 +22,41 @@ SHORTEST = 0.5  # length of a normal; a shorter vector means that the normal is 
 
 def read_npy(path: Path) -> Array:
     """Return the array in a ``.npy`` file."""
-
-    def load(file: Path) -> Array:
-        array: Array = np.load(file, allow_pickle=False)
-        return array
-
-    return read_file(path, "an array of numpy", load)
+    return read_file(path, "an array of numpy", lambda file: np.load(file, allow_pickle=False))
 
 
-def read_pixels(path: Path) -> Array:
-    """Return the pixels of a PNG or JPEG, `height x width` or `height x width x channel`."""
-    with needs("vision"):
-        from PIL import Image
-
-    def load(file: Path) -> Array:
-        with Image.open(file) as image:
-            return np.asarray(image)
-
-    return read_file(path, "an image", load)
-
-
-def read_image(path: str | PathLike[str]) -> Tensor:
-    """Return the colours of a photograph from 0 to 1, `3 x height x width`, upright. Needs the extra ``[vision]``.
-
-    Args:
-        path: a file in any format that pillow reads.
-
-    Example:
-        >>> read_image("no such file.jpg")
-        Traceback (most recent call last):
-        FileNotFoundError: File `no such file.jpg` should be there. Found no such file.
-    """
+def read_pixels(path: Path, upright: bool = False) -> Array:
+    """Return the pixels of an image, `height x width` or `height x width x channel`; ``upright`` as RGB."""
     with needs("vision"):
         from PIL import Image, ImageOps
 
     def load(file: Path) -> Array:
         with Image.open(file) as image:
-            return np.asarray(ImageOps.exif_transpose(image).convert("RGB"))
+            return np.asarray(ImageOps.exif_transpose(image).convert("RGB") if upright else image)
 
-    return as_image(read_file(Path(path), "an image", load), Path(path))
+    return read_file(path, "an image", load)
+
+
+def read_image(source: str | PathLike[str] | Array) -> Tensor:
+    """Return the colours of a photograph from 0 to 1, `3 x height x width`, upright.
+
+    The source is a file in any format that pillow reads (extra ``[vision]``), or an array: colours `height x width x 3`
+    or grey `height x width`, from 0 to 255 if they are bytes and from 0 to 1 otherwise.
+
+    Example:
+        >>> read_image(np.full((2, 4, 3), 51, dtype=np.uint8))[:, 0, 0]
+        tensor([0.2000, 0.2000, 0.2000])
+    """
+    if isinstance(source, np.ndarray):
+        return as_image(source, Path("image"))
+    return as_image(read_pixels(Path(source), upright=True), Path(source))
 
 
 def read_mat(path: Path) -> dict[str, Any]:
     """Return the variables in a Matlab file, structures as dictionaries."""
     with needs("vision"):
         from scipy.io import loadmat
-
-    def load(file: Path) -> dict[str, Any]:
-        variables: dict[str, Any] = loadmat(str(file), simplify_cells=True)
-        return variables
-
-    return read_file(path, "a file of Matlab", load)
+    return read_file(path, "a file of Matlab", lambda file: loadmat(str(file), simplify_cells=True))
 
 
 def read_file(path: Path, kind: str, load: Callable[[Path], T]) -> T:
@@ -87,16 +71,7 @@ def read_file(path: Path, kind: str, load: Callable[[Path], T]) -> T:
 
 
 def as_image(array: Array, path: Path) -> Tensor:
-    """Return colours from 0 to 1, `3 x height x width`.
-
-    Args:
-        array: colours `height x width x 3`, or grey `height x width`; 0 to 255 if they are bytes, else 0 to 1.
-        path: name of the array in errors.
-
-    Example:
-        >>> as_image(np.full((2, 4, 3), 51, dtype=np.uint8), Path("grey.png"))[:, 0, 0]
-        tensor([0.2000, 0.2000, 0.2000])
-    """
+    """Return colours from 0 to 1, `3 x height x width`, see :func:`read_image`."""
     if array.ndim == 2:  # grey
         array = np.stack([array] * 3, axis=-1)
     if array.ndim != 3 or array.shape[2] != 3:
@@ -105,9 +80,8 @@ def as_image(array: Array, path: Path) -> Tensor:
     if array.dtype == np.uint8:
         return image / 255
     if not (image.min() >= -ROUNDING and image.max() <= 1 + ROUNDING):  # also if one is NaN
-        raise ValueError(
-            f"File `{path}` should hold colours from 0 to 1. Found {image.min().item():g} to {image.max().item():g}."
-        )
+        low, high = image.min().item(), image.max().item()
+        raise ValueError(f"File `{path}` should hold colours from 0 to 1. Found {low:g} to {high:g}.")
     return image.clamp(0.0, 1.0)
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
-from torchsims.data import as_image, read_image
+from torchsims.data import read_image
 from torchsims.workloads.task import Display
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class ImagePredictor(Predictor):
         Returns:
             Classes `height x width`; depth, edges and saliency `1 x height x width`; normals `3 x height x width`.
         """
-        pixels = as_image(data, Path("image")) if isinstance(data, np.ndarray) else read_image(data)
+        pixels = read_image(data)
         size = fit_size((pixels.shape[1], pixels.shape[2]), self._shape)
         found = self._outputs({"image": _resize(pixels[None], size).clamp(0.0, 1.0)})
         # Scores are resized before they are turned into classes: classes cannot be interpolated.

@@ -62,12 +62,7 @@ def read_columns(folder: Path) -> dict[str, Column]:
 
 
 def moments(column: Column) -> tuple[float, float]:
-    """Return mean and standard deviation of a column; 1 where it has no spread.
-
-    Example:
-        >>> moments(np.array([1.0, 3.0, 2.0, 2.0]))[0], moments(np.array([5.0, 5.0]))
-        (2.0, (5.0, 1.0))
-    """
+    """Return mean and standard deviation of a column; 1 where it has no spread."""
     mean = float(column.mean(dtype=np.float64))
     blocks = (column[start : start + BLOCK].astype(np.float64) for start in range(0, len(column), BLOCK))
     sd = float(np.sqrt(sum(float(((block - mean) ** 2).sum()) for block in blocks) / len(column)))

@@ -35,12 +35,9 @@ def convert(root: str | Path, out: str | Path | None = None, min_count: int = 2)
     several ids of a field, the first is kept; a purchase without a click is left out, and counted.
 
     Several processes may call this at the same time: one converts, the others wait. A conversion that was interrupted
-    is continued; if the files were replaced since, they are converted again. Needs the extra ``[tables]``.
-
-    Args:
-        root: folder of the files.
-        out: folder of the columns; ``root/columns`` by default.
-        min_count: ids that occur fewer times in training share the code of unknown ids.
+    is continued; if the files were replaced since, they are converted again. The columns are written to ``out``,
+    ``root/columns`` by default; ids that occur fewer than ``min_count`` times in training share the code of unknown
+    ids. Needs the extra ``[tables]``.
 
     Example:
         >>> convert("nowhere")
@@ -69,9 +66,8 @@ def _is_converted(root: Path, out: Path, min_count: int) -> bool:
     with suppress(FileNotFoundError):  # columns are enough: the files they were made from may be gone
         if _state(_sources(root), min_count)["files"] != before["files"]:
             return False
-    if before["min_count"] != min_count:
-        found = f"Found `min_count = {min_count}`."
-        raise ValueError(f"The columns in `{out}` have `min_count = {before['min_count']}`. {found}")
+    if (known := before["min_count"]) != min_count:
+        raise ValueError(f"The columns in `{out}` have `min_count = {known}`. Found `min_count = {min_count}`.")
     return True
 
 

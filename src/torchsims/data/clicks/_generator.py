@@ -32,10 +32,6 @@ def generate_clicks(rows: int, seed: int = 0) -> Clicks:
         P(\text{click}) = \sigma(a + s_1), \quad P(\text{purchase} \mid \text{click}) = \sigma(b + s_2), \quad
         \operatorname{corr}(s_1, s_2) \approx 0.5
 
-    Args:
-        rows: number of impressions.
-        seed: seed of the log.
-
     Example:
         >>> log = generate_clicks(100_000)
         >>> float(log.click.mean().round(2)), float(log.purchase.mean().round(3))

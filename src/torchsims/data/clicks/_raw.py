@@ -23,8 +23,7 @@ LARGEST = 2**31  # ids are stored in 32 bits
 def read_common(path: Path, places: dict[str, int]) -> Iterator[Part]:
     """Yield the columns of the common features, and note the row of every id in ``places``."""
     reader = _Reader(path, COMMON)
-    for number, line in reader.lines():
-        key, n, features = reader.split(number, line, 3)
+    for number, (key, n, features) in reader.rows(3):
         reader.add(number, n, features)
         if key in places:
             raise ValueError(f"Line {number} of `{path}` should have an id of its own. Found `{key}` again.")
@@ -36,10 +35,8 @@ def read_common(path: Path, places: dict[str, int]) -> Iterator[Part]:
 
 def read_skeleton(path: Path, places: Mapping[str, int], dropped: Counter[str]) -> Iterator[Part]:
     """Yield the columns of the impressions; lines with a purchase but no click are left out and counted."""
-    reader = _Reader(path, OWN)
-    labels: list[tuple[int, int, int]] = []
-    for number, line in reader.lines():
-        _, click, purchase, key, n, features = reader.split(number, line, 6)
+    reader = _Reader(path, OWN, ("click", "purchase", "common"))
+    for number, (_, click, purchase, key, n, features) in reader.rows(6):
         if click not in ("0", "1") or purchase not in ("0", "1"):
             raise ValueError(f"Line {number} of `{path}` should have labels 0 or 1. Found {click} and {purchase}.")
         if key not in places:
@@ -47,24 +44,17 @@ def read_skeleton(path: Path, places: Mapping[str, int], dropped: Counter[str]) 
         if click < purchase:
             dropped["rows"] += 1
             continue
-        reader.add(number, n, features)
-        labels.append((click == "1", purchase == "1", places[key]))
+        reader.add(number, n, features, click == "1", purchase == "1", places[key])
         if reader.full:
-            yield _with_labels(reader.take(), labels)
-            labels = []
-    yield _with_labels(reader.take(), labels)
-
-
-def _with_labels(part: Part, labels: list[tuple[int, int, int]]) -> Part:
-    columns = np.array(labels, dtype=np.int32).reshape(-1, 3).T
-    return part | dict(zip(("click", "purchase", "common"), columns, strict=True))
+            yield reader.take()
+    yield reader.take()
 
 
 class _Reader:
-    """Lines of one file, and the rows that were read and not yet returned."""
+    """Lines of one file, and the rows that were read and not yet returned: the ids of fields, and other integers."""
 
-    def __init__(self, path: Path, fields: Sequence[str]) -> None:
-        self._path, self._fields = path, fields
+    def __init__(self, path: Path, fields: Sequence[str], others: Sequence[str] = ()) -> None:
+        self._path, self._fields, self._integers = path, fields, (*fields, *others)
         self._places = {field: i for i, field in enumerate(fields)}
         self._ids: list[list[int]] = []
         self._values: list[list[float]] = []
@@ -73,18 +63,15 @@ class _Reader:
     def full(self) -> bool:
         return len(self._ids) == CHUNK
 
-    def lines(self) -> Iterator[tuple[int, str]]:
+    def rows(self, count: int) -> Iterator[tuple[int, list[str]]]:
         with open_lines(self._path) as lines:
             for number, line in enumerate(lines, 1):
-                yield number, line.rstrip("\r\n")
+                parts = line.rstrip("\r\n").split(",")
+                if len(parts) != count:
+                    raise ValueError(f"Line {number} of `{self._path}` should have {count} fields. Found {len(parts)}.")
+                yield number, parts
 
-    def split(self, number: int, line: str, count: int) -> list[str]:
-        parts = line.split(",")
-        if len(parts) != count:
-            raise ValueError(f"Line {number} of `{self._path}` should have {count} fields. Found {len(parts)}.")
-        return parts
-
-    def add(self, number: int, n: str, features: str) -> None:
+    def add(self, number: int, n: str, features: str, *others: int) -> None:
         """Read the features of a line; of several ids of one field the first counts, and other fields do not."""
         items = features.split(BETWEEN) if features else []
         ids, values = [0] * len(self._fields), [0.0] * len(self._fields)
@@ -101,15 +88,14 @@ class _Reader:
             raise ValueError(f"Line {number} of `{self._path}` should hold ids and numbers: {error}.") from None
         if not 0 <= min(ids) <= max(ids) < LARGEST:
             raise ValueError(f"Line {number} of `{self._path}` should have ids below {LARGEST}. Found {max(ids)}.")
-        self._ids.append(ids)
+        self._ids.append([*ids, *others])
         self._values.append(values)
 
     def take(self) -> Part:
         """Return the rows as columns, and start anew."""
-        shape = (-1, len(self._fields))
-        ids = np.array(self._ids, dtype=np.int32).reshape(shape).T
-        values = np.array(self._values, dtype=np.float32).reshape(shape).T
-        part: Part = dict(zip(self._fields, ids, strict=True))
+        ids = np.array(self._ids, dtype=np.int32).reshape(-1, len(self._integers)).T
+        values = np.array(self._values, dtype=np.float32).reshape(-1, len(self._fields)).T
+        part: Part = dict(zip(self._integers, ids, strict=True))
         part |= {NUMBER + f: column for f, column in zip(self._fields, values, strict=True) if f in VALUED}
         self._ids, self._values = [], []
         return part
@@ -117,11 +103,6 @@ class _Reader:
 
 def write_raw(folder: Path, split: str, log: Clicks) -> None:
     """Write a log in the format of the raw files of Ali-CCP; ids of 0 are left out.
-
-    Args:
-        folder: folder of the two files.
-        split: ``"train"`` or ``"test"``.
-        log: impressions to write.
 
     Example:
         >>> import tempfile

@@ -5,7 +5,7 @@ the epoch and the index alone.
 """
 
 from torchsims.data.folders._npy import Cityscapes, NYUv2, write_frame
-from torchsims.data.folders._nyuv2_mat import convert_nyuv2, normals_from_depth
+from torchsims.data.folders._nyuv2_mat import convert_nyuv2
 from torchsims.data.folders._pascal import PASCALContext
 
-__all__ = ["Cityscapes", "NYUv2", "PASCALContext", "convert_nyuv2", "normals_from_depth", "write_frame"]
+__all__ = ["Cityscapes", "NYUv2", "PASCALContext", "convert_nyuv2", "write_frame"]

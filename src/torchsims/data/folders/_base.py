@@ -23,6 +23,7 @@ class DenseFolder(Dataset[dict[str, Tensor]], ABC):
         CLASSES: names of the classes of a pixel, by label.
         CHANNELS: number of channels of a prediction, by task.
         SPLITS: names of the splits.
+        RESOLUTION: default height and width of all images; None for those of the files.
         DEPTH_POWER: -1 if ``depth`` is a depth, 1 if it is an inverse depth.
     """
 
@@ -30,6 +31,7 @@ class DenseFolder(Dataset[dict[str, Tensor]], ABC):
     CLASSES: ClassVar[tuple[str, ...]]
     CHANNELS: ClassVar[Mapping[str, int]]
     SPLITS: ClassVar[tuple[str, ...]] = ("train", "val")
+    RESOLUTION: ClassVar[tuple[int, int] | None] = None
     DEPTH_POWER: ClassVar[int] = -1
 
     def __init__(
@@ -41,18 +43,24 @@ class DenseFolder(Dataset[dict[str, Tensor]], ABC):
         seed: int = 0,
         resolution: tuple[int, int] | None = None,
     ) -> None:
+        """Read the names of the images of a folder.
+
+        Args:
+            root: folder of the data set.
+            split: ``"train"`` or ``"val"``.
+            tasks: labels to return with the image; all by default. Only their files need to be there.
+            augment: whether to augment; random views depend on ``seed``, epoch and index alone, see :meth:`set_epoch`.
+            seed: seed of the augmentation, from 0 up.
+            resolution: height and width of all images; ``RESOLUTION``, or those of the files, by default.
+        """
+        resolution = self.RESOLUTION if resolution is None else resolution
         if not seed >= 0:
             raise ValueError(f"Parameter `seed` should not be negative. Found `seed = {seed}`.")
         if resolution is not None and (len(resolution) != 2 or not min(resolution) >= 2):
             raise ValueError(f"Parameter `resolution` should be two numbers from 2 up. Found {resolution!r}.")
-        self.root = Path(root)
-        self.split = split
-        self.tasks = self._tasks(tasks)
-        self.augment = augment
-        self.seed = seed
-        self.epoch = 0
-        missing = self.missing(root, split, self.tasks)
-        if missing:
+        self.root, self.split, self.tasks = Path(root), split, self._tasks(tasks)
+        self.augment, self.seed, self.epoch = augment, seed, 0
+        if missing := self.missing(root, split, self.tasks):
             raise FileNotFoundError(
                 f"Folder `{root}` should hold the split `{split}` of {self.NAME} with the tasks "
                 f"{', '.join(self.tasks)}. Missing: {'; '.join(missing)}."
@@ -64,13 +72,7 @@ class DenseFolder(Dataset[dict[str, Tensor]], ABC):
 
     @classmethod
     def missing(cls, root: str | PathLike[str], split: str = "train", tasks: Sequence[str] | None = None) -> list[str]:
-        """Return what a folder lacks to be this data set, one entry per subfolder; empty if it lacks nothing.
-
-        Args:
-            root: folder of the data set.
-            split: name of the split.
-            tasks: tasks whose labels should be there; all by default.
-        """
+        """Return what a folder lacks to be this data set, one entry per subfolder; empty if it lacks nothing."""
         if split not in cls.SPLITS:
             raise ValueError(f"Parameter `split` should be one of {', '.join(cls.SPLITS)}. Found `split = {split!r}`.")
         if not Path(root).is_dir():
@@ -156,13 +158,7 @@ class DenseFolder(Dataset[dict[str, Tensor]], ABC):
 
 
 def missing_files(folder: Path, shown: str, wanted: Iterable[str]) -> Iterable[str]:
-    """Yield one entry if files are missing in a folder.
-
-    Args:
-        folder: folder of the files.
-        shown: name of the folder in the entry.
-        wanted: names of the files.
-    """
+    """Yield one entry, in which the folder is called ``shown``, if wanted files are missing in a folder."""
     if not folder.is_dir():
         yield f"`{shown}` (no such folder)"
         return

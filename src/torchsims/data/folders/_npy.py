@@ -66,29 +66,14 @@ class NYUv2(NpyFolder):
     Augmentation crops a random part at a zoom of 1, 1.2 or 1.5, by which the depth is divided, and flips half of the
     images, with :math:`n_x` negated. Labels are not interpolated: each new pixel has the label of one old pixel.
 
-    Args:
-        root: folder of the data set.
-        split: ``"train"`` or ``"val"``.
-        tasks: labels to return with the image, out of ``seg``, ``depth`` and ``normals``; all by default. Only their
-            files need to be there.
-        augment: whether to augment; random views depend on ``seed``, epoch and index alone, see ``set_epoch``.
-        seed: seed of the augmentation, from 0 up.
-        resolution: height and width of all images; as stored by default.
-
     Example:
         >>> import tempfile
         >>> from torchsims.data import Scenes
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     for number in range(4):
-        ...         write_frame(folder, "train", number, Scenes(size=4, resolution=(48, 64))[number])
-        ...     data = NYUv2(folder, "train", tasks=("seg", "depth"), augment=True)
-        ...     data.set_epoch(3)
-        ...     shapes = {name: tuple(value.shape) for name, value in data[0].items()}
-        ...     missing = NYUv2.missing(folder, "val", tasks=("seg",))
-        >>> shapes, data.channels
-        ({'image': (3, 48, 64), 'seg': (48, 64), 'depth': (1, 48, 64)}, {'seg': 13, 'depth': 1})
-        >>> missing
-        ['`val` (no folder val/image, val/label with a file)']
+        ...     write_frame(folder, "train", 0, Scenes(resolution=(48, 64))[0])
+        ...     item = NYUv2(folder, "train", tasks=("seg", "depth"), augment=True)[0]
+        >>> {name: tuple(value.shape) for name, value in item.items()}
+        {'image': (3, 48, 64), 'seg': (48, 64), 'depth': (1, 48, 64)}
     """
 
     NAME = "NYUv2"
@@ -110,24 +95,9 @@ class Cityscapes(NpyFolder):
     Augmentation crops a random part at a zoom of 1, 1.2 or 1.5 and flips half of the images. Larger objects are nearer,
     so the inverse depth is multiplied by the zoom; the usual code divides it, as if it were a depth.
 
-    Args:
-        root: folder of the data set.
-        split: ``"train"`` or ``"val"``.
-        tasks: labels to return with the image, out of ``seg`` and ``depth``; all by default.
-        augment: whether to augment; random views depend on ``seed``, epoch and index alone, see ``set_epoch``.
-        seed: seed of the augmentation, from 0 up.
-        resolution: height and width of all images; as stored by default.
-
     Example:
-        >>> import tempfile
-        >>> from torchsims.data import Scenes
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     scene = Scenes(size=1, resolution=(32, 64), tasks=("seg", "depth"))[0]
-        ...     write_frame(folder, "val", 0, {**scene, "seg": scene["seg"].clamp(max=6)})
-        ...     data = Cityscapes(folder, "val")
-        ...     shapes = {name: tuple(value.shape) for name, value in data[0].items()}
-        >>> shapes, data.channels
-        ({'image': (3, 32, 64), 'seg': (32, 64), 'depth': (1, 32, 64)}, {'seg': 7, 'depth': 1})
+        >>> Cityscapes.missing("nowhere", "val"), Cityscapes.CHANNELS
+        (['`nowhere` (no such folder)'], {'seg': 7, 'depth': 1})
     """
 
     NAME = "Cityscapes"
@@ -149,20 +119,15 @@ def _numbered(names: Iterable[str]) -> list[str]:
 def write_frame(root: str | PathLike[str], split: str, number: int, frame: Mapping[str, Tensor]) -> None:
     """Write an image and its labels into the layout that :class:`NYUv2` and :class:`Cityscapes` read.
 
-    Args:
-        root: folder of the data set.
-        split: name of the split.
-        number: number of the image in the split.
-        frame: ``image`` and any of ``seg``, ``depth`` and ``normals``, as the data sets return them.
+    A frame has an ``image`` and any of ``seg``, ``depth`` and ``normals``, as the data sets return them.
 
     Example:
         >>> import tempfile
         >>> from torchsims.data import Scenes
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     for number, frame in enumerate(Scenes(size=3)[i] for i in range(3)):
-        ...         write_frame(folder, "train", number, frame)
+        ...     write_frame(folder, "train", 0, Scenes(size=3)[0])
         ...     len(NYUv2(folder, "train"))
-        3
+        1
     """
     unknown = sorted(set(frame) - set(FOLDERS))
     if unknown:

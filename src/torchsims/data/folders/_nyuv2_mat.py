@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn.functional import avg_pool2d, max_pool2d
 
 from torchsims._extras import needs
+from torchsims.data._files import read_file
 from torchsims.data.folders._npy import SOURCE, write_frame
 from torchsims.data.folders._views import full_view
 
@@ -45,24 +46,15 @@ def convert_nyuv2(
     Example:
         >>> convert_nyuv2("nowhere.mat", "nyuv2", class_map=[-1, 0], split={"train": [0], "val": [1]})
         Traceback (most recent call last):
-            ...
-        FileNotFoundError: File `nowhere.mat` should be the official file of NYUv2. Found no such file.
+        FileNotFoundError: File `nowhere.mat` should be there. Found no such file.
     """
     with needs("vision"):
         import h5py
-    if not Path(mat).is_file():
-        raise FileNotFoundError(f"File `{mat}` should be the official file of NYUv2. Found no such file.")
     partial = Path(f"{Path(root)}.partial")
     for folder in (Path(root), partial):
         if folder.exists():
             raise FileExistsError(f"Folder `{folder}` should not exist before the conversion. Found one.")
-    try:
-        file = h5py.File(mat, "r")
-    except OSError as error:
-        raise ValueError(
-            f"File `{mat}` should be in the format HDF5. Found one that cannot be read: {error}."
-        ) from error
-    with file:
+    with read_file(Path(mat), "in the format HDF5", lambda path: h5py.File(path, "r")) as file:
         _check(file, mat, split)
         for name, numbers in split.items():
             for place, number in enumerate(numbers):
@@ -119,23 +111,12 @@ def normals_from_depth(
         n = \frac{(X_{v+r} - X_{v-r}) \times (X_{u+r} - X_{u-r})}{|\cdot|}, \qquad
         X_{uv} = d_{uv} \left( \frac{u - c_x}{f_x}, \frac{v - c_y}{f_y}, 1 \right)
 
-    - :math:`d` is the depth, :math:`(u, v)` the centre of a pixel, :math:`f` is ``focal``, :math:`c` is ``centre`` and
-      :math:`r` is ``reach``. Each X is the mean over a square of :math:`2r + 1` pixels: exact on a plane, and it
-      reduces noise.
+    - :math:`d` is the depth, `1 x height x width`, 0 where it is unknown, :math:`(u, v)` the centre of a pixel,
+      :math:`f` is ``focal`` in pixels, :math:`c` is ``centre`` and :math:`r` is ``reach``. Each X is the mean over a
+      square of :math:`2r + 1` pixels: exact on a plane, and it reduces noise.
 
-    Args:
-        depth: metres along the axis of the camera, `1 x height x width`; 0 where it is unknown.
-        focal: focal lengths along x and y, in pixels.
-        centre: principal point, x and y in pixels.
-        reach: number of pixels to each side that are used.
-
-    Returns:
-        Unit vectors towards the camera, x to the right, y down, z forward, `3 x height x width`; zero where a depth
-        within reach is unknown or jumps.
-
-    Example:
-        >>> normals_from_depth(torch.full((1, 8, 8), 2.0), focal=(8.0, 8.0), centre=(4.0, 4.0), reach=1)[:, 3, 3]
-        tensor([ 0.,  0., -1.])
+    The unit vectors, `3 x height x width`, point towards the camera, x to the right, y down, z forward; they are zero
+    where a depth within reach is unknown or jumps.
     """
     height, width = depth.shape[-2:]
     x = (torch.arange(width) + 0.5 - centre[0]) / focal[0]

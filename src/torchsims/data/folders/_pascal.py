@@ -6,7 +6,6 @@ on and 5105 to validate on. Needs the extra ``[vision]``.
 """
 
 from collections.abc import Iterable, Sequence
-from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, final
 
@@ -30,6 +29,7 @@ PART_OF = {
     **dict.fromkeys(("luleg", "ruleg"), 5),
     **dict.fromkeys(("llleg", "rlleg", "lfoot", "rfoot"), 6),
 }
+LIST = "ImageSets/Context/{}.txt"  # of a split
 PATHS = {
     "image": ("JPEGImages", ".jpg"),
     "seg": ("semseg/VOC12", ".png"),
@@ -49,23 +49,12 @@ class PASCALContext(DenseFolder):
     - ``normals``: :math:`2 v / 255 - 1` of the stored values, normalized; zero where the length was far from one.
     - ``saliency``: 1 where the stored value is above one half, else 0.
 
-    Images have different sizes: all are resized to ``resolution``. Augmentation is that of
+    Images have different sizes: all are resized to ``resolution``, 512 x 512 by default. Augmentation is that of
     :class:`NYUv2`.
-
-    Args:
-        root: folder of the data set.
-        split: ``"train"`` or ``"val"``.
-        tasks: labels to return with the image, out of ``seg``, ``parts``, ``normals`` and ``saliency``; all by
-            default. Only their files need to be there.
-        augment: whether to augment; random views depend on ``seed``, epoch and index alone, see ``set_epoch``.
-        seed: seed of the augmentation, from 0 up.
-        resolution: height and width of all images.
 
     Example:
         >>> PASCALContext.missing("nowhere", "val", tasks=("seg", "parts"))
         ['`nowhere` (no such folder)']
-        >>> {task: PASCALContext.CHANNELS[task] for task in ("seg", "parts")}
-        {'seg': 21, 'parts': 7}
     """
 
     NAME = "PASCAL-Context"
@@ -75,32 +64,23 @@ class PASCALContext(DenseFolder):
     )
     PARTS: ClassVar = ("background", "head", "torso", "upper arm", "lower arm", "upper leg", "lower leg")
     CHANNELS: ClassVar = {"seg": len(CLASSES), "parts": len(PARTS), "normals": 3, "saliency": 1}
-
-    def __init__(
-        self,
-        root: str | PathLike[str],
-        split: str = "train",
-        tasks: Sequence[str] | None = None,
-        augment: bool = False,
-        seed: int = 0,
-        resolution: tuple[int, int] = (512, 512),
-    ) -> None:
-        super().__init__(root, split, tasks, augment, seed, resolution)
+    RESOLUTION = (512, 512)
 
     @classmethod
     def _missing(cls, root: Path, split: str, tasks: Sequence[str]) -> Iterable[str]:
-        if not _list(root, split).is_file():
-            yield f"`{_list(root, split).relative_to(root)}` (no such file)"
+        listed = LIST.format(split)
+        if not (root / listed).is_file():
+            yield f"`{listed}` (no such file)"
             return
-        names = _listed(root, split)
+        names = (root / listed).read_text().split()
         if not names:
-            yield f"`{_list(root, split).relative_to(root)}` (no name in it)"
+            yield f"`{listed}` (no name in it)"
         for kind in ("image", *tasks):
             folder, suffix = PATHS[kind]
             yield from missing_files(root / folder, folder, [name + suffix for name in names])
 
     def _names(self) -> list[str]:
-        return _listed(self.root, self.split)
+        return (self.root / LIST.format(self.split)).read_text().split()
 
     def _path(self, name: str, kind: str) -> Path:
         folder, suffix = PATHS[kind]
@@ -121,14 +101,6 @@ class PASCALContext(DenseFolder):
             raise ValueError(f"File `{path}` should hold three colours per pixel. Found the shape {pixels.shape}.")
         colours = as_image(pixels, path)
         return unit_normals(2 * colours - 1) if task == "normals" else (colours[:1] > 0.5).float()
-
-
-def _list(root: Path, split: str) -> Path:
-    return root / "ImageSets" / "Context" / f"{split}.txt"
-
-
-def _listed(root: Path, split: str) -> list[str]:
-    return _list(root, split).read_text().split()
 
 
 def _as_parts(variables: dict[str, Any], path: Path, size: tuple[int, int]) -> Tensor:

@@ -9,7 +9,7 @@ Each image comes with the labels of four tasks in the conventions of NYUv2:
 - ``edges``: 1 on the outline of an object in front of something farther away, otherwise 0, `1 x height x width`.
 """
 
-from torchsims.data.scenes._dataset import CHANNELS, Scenes, back_project
+from torchsims.data.scenes._dataset import CHANNELS, Scenes
 from torchsims.data.scenes._layout import CLASSES
 
-__all__ = ["CHANNELS", "CLASSES", "Scenes", "back_project"]
+__all__ = ["CHANNELS", "CLASSES", "Scenes"]

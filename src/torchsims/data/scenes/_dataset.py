@@ -12,7 +12,7 @@ from torchsims.data.scenes._layout import CLASSES, FIRST_PANEL, WINDOWS, draw
 from torchsims.data.scenes._raycast import FIRST_THING, Hits, cast
 from torchsims.data.scenes._shading import colour
 
-__all__ = ["CHANNELS", "Scenes", "back_project"]
+__all__ = ["CHANNELS", "Scenes"]
 
 CHANNELS = {"seg": len(CLASSES), "depth": 1, "normals": 3, "edges": 1}
 """Number of channels of a prediction, by task."""
@@ -30,8 +30,8 @@ class Scenes(Dataset[dict[str, Tensor]]):
     """Rendered rooms: image number ``index`` of a split and seed is always the same, bit for bit.
 
     It depends neither on the batch it is rendered in nor on the global random generator. Objects stand on the floor,
-    lie tumbled or hang in the air; patterns, colours, the lamp and the camera differ from image to image. A
-    ``DataLoader`` renders each batch at once.
+    lie tumbled or hang in the air; patterns, colours, the lamp and the camera differ from image to image. The focal
+    length is 0.8 times the width of the image. A ``DataLoader`` renders each batch at once.
 
     Args:
         split: ``"train"``, ``"val"`` or ``"test"``.
@@ -67,10 +67,7 @@ class Scenes(Dataset[dict[str, Tensor]]):
             raise ValueError(f"Parameter `resolution` should be two numbers from 2 up. Found {resolution!r}.")
         if isinstance(tasks, str) or not set(tasks) <= set(CHANNELS):
             raise ValueError(f"Parameter `tasks` should be a sequence out of {', '.join(CHANNELS)}. Found {tasks!r}.")
-        self.split = split
-        self.size = size
-        self.seed = seed
-        self.resolution = resolution
+        self.split, self.size, self.seed, self.resolution = split, size, seed, resolution
         self.tasks = tuple(tasks)
 
     @property
@@ -124,29 +121,6 @@ def _rays(height: int, width: int) -> tuple[Tensor, Tensor]:
     x = (torch.arange(width) + 0.5 - width / 2) / (FOCAL * width)
     y = (torch.arange(height) + 0.5 - height / 2) / (FOCAL * width)
     return x, y
-
-
-def back_project(depth: Tensor) -> Tensor:
-    r"""Return the point in the frame of the camera behind every pixel of a scene.
-
-    .. math::
-        X = d \cdot \left( \frac{u - W/2}{f}, \frac{v - H/2}{f}, 1 \right), \qquad f = 0.8 W
-
-    - :math:`d` is the depth, :math:`(u, v)` the centre of the pixel, and :math:`f` the focal length in pixels.
-
-    Args:
-        depth: metres along the axis of the camera, `... x 1 x height x width`.
-
-    Returns:
-        Points in metres, `... x 3 x height x width`.
-
-    Example:
-        >>> points = back_project(torch.full((1, 2, 2), 3.2))
-        >>> points[:, 0, 0]
-        tensor([-1.0000, -1.0000,  3.2000])
-    """
-    x, y = (ray.to(depth) for ray in _rays(depth.shape[-2], depth.shape[-1]))
-    return torch.cat([depth * x, depth * y.unsqueeze(1), depth], dim=-3)
 
 
 def _ground_truth(hits: Hits, labels: Tensor, lost: Tensor, resolution: tuple[int, int]) -> dict[str, Tensor]:

@@ -97,13 +97,9 @@ def _groups(first_box: int, solids: int) -> list[tuple[str, slice]]:
 
 
 def cast(to_local: Tensor, offset: Tensor, x: Tensor, y: Tensor) -> Hits:
-    """Return what the rays (x, y, 1) from the camera meet first.
+    """Return what the rays (x, y, 1) from the camera meet first, for the x of every column and the y of every row.
 
-    Args:
-        to_local: A of every solid, `scene x solid x 3 x 3`.
-        offset: b of every solid, `scene x solid x 3`.
-        x: where the rays of every column go, `width`.
-        y: where the rays of every row go, `height`.
+    A solid has the local coordinates A X + b: ``to_local`` is A, `scene x solid x 3 x 3`, ``offset`` is b.
     """
     slope = _slopes(to_local, x, y)
     start = _columns(offset)
@@ -167,11 +163,7 @@ def _faces(start: Sequence[Tensor], slope: Sequence[Tensor], inside: Tensor) -> 
 def lit(hits: Hits, to_local: Tensor, offset: Tensor, lamp: Tensor) -> Tensor:
     """Return which points see the lamp, `scene x pixel`; a solid, being convex, throws no shadow on itself.
 
-    Args:
-        hits: the points.
-        to_local: A of every solid, `scene x solid x 3 x 3`.
-        offset: b of every solid, `scene x solid x 3`.
-        lamp: its place in the frame of the camera, `scene x 3`.
+    The place of the lamp is in the frame of the camera, `scene x 3`; ``to_local`` and ``offset`` as in :func:`cast`.
     """
     rows = to_local * lamp[:, None, None, :]
     goal = _columns(rows[..., 0] + rows[..., 1] + rows[..., 2] + offset)

@@ -24,15 +24,7 @@ def _pattern(rows: tuple[Tensor, ...], q: Vector) -> Tensor:
 
 
 def colour(hits: Hits, to_local: Tensor, offset: Tensor, material: Tensor, light: Tensor) -> Tensor:
-    """Return RGB before the noise of the camera, `scene x 3 x pixel`.
-
-    Args:
-        hits: what the rays meet.
-        to_local: A of every solid, `scene x solid x 3 x 3`.
-        offset: b of every solid, `scene x solid x 3`.
-        material: `scene x surface x 20`.
-        light: the place of the lamp, its colour and the direction upwards, `scene x 9`.
-    """
+    """Return RGB before the noise of the camera, `scene x 3 x pixel`, for the solids, materials and lamp of layouts."""
     columns = material.shape[2]
     index = hits.surface.unsqueeze(1).expand(-1, columns, -1)
     rows = material.transpose(1, 2).gather(2, index).unbind(1)  # scene x pixel each

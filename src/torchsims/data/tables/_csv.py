@@ -19,12 +19,7 @@ MISSING = ["", "na", "n/a", "nan", "null"]  # in any case; the word None may be 
 
 
 def read_csv(path: Path, text: Collection[str] = ()) -> dict[str, NDArray[Any]]:
-    """Return the columns of a CSV file, plain or gzipped: float64, or text as objects with ``None`` where missing.
-
-    Args:
-        path: the file.
-        text: names of columns to read as text even if all their values are numbers.
-    """
+    """Return the columns of a CSV file, see :func:`torchsims.data.tables.read_table`."""
     names, batches = read_batches(path)
     parts = list(batches)
     if not sum(len(part) for part in parts):

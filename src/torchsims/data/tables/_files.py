@@ -35,11 +35,7 @@ def read_table(path: str | Path, text: Collection[str] = ()) -> dict[str, NDArra
 def split_rows(rows: int, seed: int = 0, val: float = 0.1, test: float = 0.1) -> Mapping[str, NDArray[np.int64]]:
     """Return the rows of ``"train"``, ``"val"`` and ``"test"``: disjoint, random, each in ascending order.
 
-    Args:
-        rows: number of rows.
-        seed: seed of the split.
-        val: fraction of rows for validation; at least one row.
-        test: fraction of rows for testing; at least one row.
+    ``val`` and ``test`` are fractions of all rows; each part has at least one row.
 
     Example:
         >>> {name: len(part) for name, part in split_rows(20).items()}

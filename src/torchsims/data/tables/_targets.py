@@ -38,9 +38,6 @@ class Target:
         ('number', 200.0, 100.0, [2.0])
         >>> Target.fit("sold", np.array(["yes", "no", None], dtype=object)).encode(np.array(["yes", None])).tolist()
         [1, -1]
-        >>> Target.fit("price", np.array([100.0, 100.0]))
-        Traceback (most recent call last):
-        ValueError: Target `price` should take at least two values in the training rows. Found only 100.0.
     """
 
     name: str
@@ -109,12 +106,7 @@ class Target:
 
     @staticmethod
     def probabilities(outputs: NDArray[Any]) -> Floats:
-        """Return the probabilities of the classes, `row x class`, for outputs of a network, `row x output`.
-
-        Example:
-            >>> Target.probabilities(np.array([[0.0], [np.log(3)]])).round(6).tolist()
-            [[0.5, 0.5], [0.25, 0.75]]
-        """
+        """Return the probabilities of the classes, `row x class`, for outputs of a network, `row x output`."""
         scores = outputs.astype(np.float64)
         if scores.shape[1] == 1:  # the logit of the second class
             scores = np.concatenate([np.zeros_like(scores), scores], axis=1)
