@@ -18,6 +18,7 @@ from torchsims.steppers._copies import Buffers, Noise
 from torchsims.steppers._distributed import Ranks
 from torchsims.steppers._global_batch import GlobalBatch, Sums, reduce_losses
 from torchsims.steppers._gradients import clip
+from torchsims.steppers._model_checks import ParameterCheck, check_tensors
 from torchsims.steppers._passes import Batch, Tasks
 from torchsims.steppers._reports import Report
 from torchsims.steppers._states import check_parameters, check_type, copied_state, reloader
@@ -46,13 +47,12 @@ class Stepper(ABC, Generic[R]):
         for task, bound in self._lower_bounds.items():
             if not isfinite(bound):
                 raise ValueError(f"Parameter `lower_bounds` should be finite. Found {bound} for task `{task}`.")
-        trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
-        if not trainable:
-            raise ValueError("The model should have trainable parameters. Found none that requires a gradient.")
+        check_tensors(model)
         self._ranks = Ranks(model, process_group)
+        trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self._names = [self._clean_name(name) for name in trainable]
         self._theta = list(trainable.values())
-        self._frozen = {self._clean_name(name): p for name, p in model.named_parameters() if not p.requires_grad}
+        self._check_parameters = ParameterCheck(model, self._clean_name, self._ranks.sharded)
         self._buffers = Buffers(model)
         self._accelerators = sorted({p.device for p in model.parameters() if p.device.type != "cpu"}, key=str)
         self._tasks = Tasks(expected=None if tasks is None else tuple(tasks))
@@ -270,13 +270,7 @@ class Stepper(ABC, Generic[R]):
         self._check_not_lent()
         if torch.is_inference_mode_enabled():
             raise RuntimeError("A step should be taken outside `torch.inference_mode`. Found it enabled.")
-        changed = [f"`{name}` unfrozen" for name, p in self._frozen.items() if p.requires_grad]
-        changed += [f"`{name}` frozen" for name, p in zip(self._names, self._theta, strict=True) if not p.requires_grad]
-        if changed:
-            raise ValueError(
-                "The trainable parameters should be those of the construction. "
-                f"Found {', '.join(changed)} since: make a new method for them."
-            )
+        self._check_parameters()
 
     def _check_not_lent(self) -> None:
         if self._lent:

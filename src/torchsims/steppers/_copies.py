@@ -189,20 +189,29 @@ class SequentialChallenger(Challenger):
             p.grad = None
 
 
+def _frozen(model: nn.Module) -> list[nn.Parameter]:
+    return [p for p in model.parameters() if not p.requires_grad]
+
+
 @final
 class JointChallenger(Challenger):
     """A challenger with a module of its own, so that both graphs can be alive."""
 
     def __init__(self, model: nn.Module, theta: Sequence[nn.Parameter], buffers: Buffers, ranks: Ranks) -> None:
         super().__init__(model, theta, buffers, ranks)
-        frozen = {id(p): p for p in model.parameters() if not p.requires_grad}
-        self._twin = copy.deepcopy(model, memo=dict(frozen))
+        self._frozen = _frozen(model)
+        self._twin = copy.deepcopy(model, memo={id(p): p for p in self._frozen})
         self._twin.zero_grad(set_to_none=True)
         self.parameters = [p for p in self._twin.parameters() if p.requires_grad]
         self.buffers = self.module_buffers = Buffers(self._twin)
 
     @contextmanager
     def module(self) -> Iterator[nn.Module]:
+        if list(map(id, self._frozen)) != list(map(id, _frozen(self._model))):
+            raise ValueError(
+                "The frozen parameters should be those of the construction with `evaluation = 'joint'`. "
+                "Found others since: make a new method for them."
+            )
         for twin, original in zip(self._twin.modules(), self._model.modules(), strict=True):
             twin.training = original.training
         yield self._twin

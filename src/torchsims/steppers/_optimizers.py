@@ -1,7 +1,8 @@
 """Optimizers: how they are made, loaded and restored."""
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from torch import Tensor, nn
@@ -16,15 +17,54 @@ OptimizerFactory: TypeAlias = Callable[[list[tuple[str, nn.Parameter]]], Optimiz
 """What makes an optimizer of named parameters, such as ``partial(Adam, lr=1e-3)``."""
 
 
-def make_optimizer(factory: OptimizerFactory, parameters: Iterable[tuple[str, nn.Parameter]]) -> Optimizer:
-    """Return the optimizer of named parameters; raise if its `step` needs a closure."""
-    optimizer = factory(list(parameters))
+def make_optimizer(
+    option: str, factory: OptimizerFactory, named: Iterable[tuple[str, nn.Parameter]], model: nn.Module
+) -> Optimizer:
+    """Return the optimizer of named parameters; raise if it is not one of these, or needs a closure.
+
+    Args:
+        option: the name of the option that holds the factory.
+        factory: makes the optimizer.
+        named: the parameters by name.
+        model: the model, whose frozen parameters do no harm.
+    """
+    if not callable(factory):
+        raise TypeError(
+            f"Parameter `{option}` should make an optimizer when it is called with named parameters, such as "
+            f"`partial(Adam, lr=1e-3)`. Found `{type(factory).__name__}`, which cannot be called."
+        )
+    named = list(named)
+    optimizer = factory(list(named))
+    if not isinstance(getattr(optimizer, "param_groups", None), list):
+        raise TypeError(f"Parameter `{option}` should return an optimizer. Found `{type(optimizer).__name__}`.")
     closure = inspect.signature(optimizer.step).parameters.get("closure")
     if closure is not None and closure.default is closure.empty:
         raise ValueError(
             f"The optimizer should step without a closure. Found `{type(optimizer).__name__}`, which needs one."
         )
+    _check_optimized(option, parameters_of(optimizer), named, model)
     return optimizer
+
+
+def _check_optimized(
+    option: str, optimized: Sequence[nn.Parameter], named: Sequence[tuple[str, nn.Parameter]], model: nn.Module
+) -> None:
+    """Raise if an optimizer has other parameters than the given ones; warn if it has not all of them."""
+    given = {id(p) for _, p in named}
+    frozen = {id(p) for p in model.parameters() if not p.requires_grad}
+    of_model = {id(p): f"`{name}` of the model itself" for name, p in model.named_parameters()}
+    foreign = [p for p in optimized if id(p) not in given | frozen]
+    if foreign:
+        found = of_model.get(id(foreign[0]), f"one of shape {tuple(foreign[0].shape)} from elsewhere")
+        raise ValueError(f"Parameter `{option}` should optimize the parameters it is called with. Found {found}.")
+    present = {id(p) for p in optimized}
+    missing = [f"`{name}`" for name, p in named if id(p) not in present]
+    if missing:
+        warnings.warn(
+            f"Parameter `{option}` leaves out {', '.join(missing)}, which will not be trained. "
+            "Call `requires_grad_(False)` on what should not be.",
+            stacklevel=5,
+        )
 
 
 def load_optimizer(optimizer: Optimizer, state: Mapping[str, Any]) -> None:

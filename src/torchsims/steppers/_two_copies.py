@@ -30,8 +30,10 @@ class TwoCopies(Stepper[MeritReport]):
         self._challenger = self._second_copy()
         if self.perturb:
             self._challenger.perturb(self.perturb, self.seed)
-        self.outer = make_optimizer(outer, zip(self._names, self._theta, strict=True))
-        self.inner = make_optimizer(inner, zip(self._names, self._challenger.parameters, strict=True))
+        self.outer = make_optimizer("outer", outer, zip(self._names, self._theta, strict=True), self.model)
+        self.inner = make_optimizer(
+            "inner", inner, zip(self._names, self._challenger.parameters, strict=True), self.model
+        )
         self._steps = 0
         self._iterate = self._copy() if keep_random_iterate else None
 

@@ -119,7 +119,7 @@ class Aggregated(Stepper[Report]):
         self._features = self._find_features(features, shared)
         self._sharing = Sharing(self._names, None if isinstance(shared, str) else shared)
         own = [(f"aggregation.{name}", p) for name, p in self.aggregation.named_parameters()]
-        self.outer = make_optimizer(outer, [*zip(self._names, self._theta, strict=True), *own])
+        self.outer = make_optimizer("outer", outer, [*zip(self._names, self._theta, strict=True), *own], model)
 
     def _gradients(self, batch: Batch, scaler: GradScaler | None) -> Report:
         rows = self._pass(batch)

@@ -77,7 +77,7 @@ class Scalarized(Stepper[ObjectiveReport]):
             tasks=scalarization.tasks,
         )
         own = [(f"scalarization.{name}", p) for name, p in scalarization.named_parameters()]
-        self.outer = make_optimizer(outer, [*zip(self._names, self._theta, strict=True), *own])
+        self.outer = make_optimizer("outer", outer, [*zip(self._names, self._theta, strict=True), *own], model)
         self._observe: Callable[[], None] | None = None
         self._scalar_losses: Tensor | None = None
 

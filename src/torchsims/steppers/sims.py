@@ -54,7 +54,7 @@ class SIMS(TwoCopies):
         model: a module, plain, inside `DistributedDataParallel`, or sharded with `fully_shard`.
         tau: :math:`\tau > 0`.
         prox: :math:`\lambda \ge 0`. It *repels* the model from the challenger, which it attracts: the saddle's sign.
-        outer: makes the model's optimizer from its named trainable parameters; see :attr:`outer`.
+        outer: makes the model's optimizer from its named trainable parameters, which may not change later.
         inner: makes the challenger's optimizer, usually with a larger rate; see :attr:`inner`.
         transform: :math:`\psi`, the logarithm by default.
         augment: :math:`\rho \ge 0`.
