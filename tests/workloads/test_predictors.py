@@ -11,7 +11,8 @@ import torch
 from PIL import Image
 
 from helpers.plug_in import TASKS
-from torchsims.workloads import ImagePredictor, Predictor, TablePredictor, Workload, load_workload, restore_workload
+from torchsims.workloads import Predictor, TablePredictor, Workload, load_workload, restore_workload
+from torchsims.workloads.predictors import ImagePredictor, fit_size
 
 NASTY = ("numbers", "codes", "mean", "mg/dL", "target/numbers", "line\nbreak", "file", "a.npy", "$x_{$")
 
@@ -124,6 +125,15 @@ def test_images_are_predicted_as_plain_results(tmp_path: Path) -> None:
     }
     assert found.arrays["seg"].dtype.kind == "i"
     assert 0 <= found.arrays["edges"].min() <= found.arrays["edges"].max() <= 1
+
+
+@pytest.mark.parametrize(
+    ("shape", "fitted"), [((480, 640), (96, 128)), ((1000, 500), (160, 80)), ((96, 128), (96, 128))]
+)
+def test_an_image_keeps_its_proportions_at_the_area_of_the_training(
+    shape: tuple[int, int], fitted: tuple[int, int]
+) -> None:
+    assert fit_size(shape, (96, 128)) == fitted
 
 
 def test_classes_of_a_table_have_probabilities(tmp_path: Path) -> None:

@@ -16,17 +16,15 @@ Example:
 
 from torchsims.workloads.base import Workload
 from torchsims.workloads.datasets import Batched, InMemory
-from torchsims.workloads.predictors import ArrayPredictor, FilePrediction, ImagePredictor, Predictor
+from torchsims.workloads.predictors import FilePrediction, Predictor
 from torchsims.workloads.registry import WORKLOADS, load_workload, restore_workload, workload_class
 from torchsims.workloads.table_predictor import TablePredictor
 from torchsims.workloads.task import TaskSpec
 
 __all__ = [
     "WORKLOADS",
-    "ArrayPredictor",
     "Batched",
     "FilePrediction",
-    "ImagePredictor",
     "InMemory",
     "Predictor",
     "TablePredictor",

@@ -24,17 +24,16 @@ EVERY = 20  # one in 20 training rows is for validation, if the log has no such 
 
 @final
 class _Impressions(Dataset[dict[str, Tensor]]):
-    """Impressions as tensors, read on demand."""
+    """Impressions as tensors, read on demand: all of a log, or one of the splits it is divided into."""
 
-    def __init__(self, log: ClickLog, part: Clicks, rows: range | None = None, kept: int | None = None) -> None:
-        self._log, self._part = log, part
-        self._rows, self._kept = rows, kept  # some of the rows, or all but one in `kept`
+    def __init__(self, log: ClickLog, part: Clicks, split: str = "") -> None:
+        self._log, self._part, self._split = log, part, split
+        held_out = len(part) // EVERY
+        self._size = {"train": len(part) - held_out, "val": held_out}.get(split, len(part))
         self._mean, self._sd = np.array(list(log.numbers.values()), dtype=np.float32).reshape(-1, 2).T
 
     def __len__(self) -> int:
-        if self._kept is not None:
-            return len(self._part) - len(self._part) // self._kept
-        return len(self._part) if self._rows is None else len(self._rows)
+        return self._size
 
     def __getitem__(self, index: int) -> dict[str, Tensor]:
         return {name: column[0] for name, column in self.batch([index]).items()}
@@ -53,9 +52,9 @@ class _Impressions(Dataset[dict[str, Tensor]]):
         return {name: torch.from_numpy(column) for name, column in columns.items()}
 
     def _place(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
-        if self._kept is not None:
-            return items + items // (self._kept - 1)
-        return items if self._rows is None else self._rows.start + self._rows.step * items
+        if self._split == "train":
+            return items + items // (EVERY - 1)
+        return EVERY * items + EVERY - 1 if self._split == "val" else items
 
 
 @final
@@ -120,10 +119,7 @@ class AliCCPWorkload(TabularWorkload):
         log, splits = self._log, self._log.splits
         if name in splits and (name == "test" or "val" in splits):
             return _Impressions(log, splits[name])
-        train = splits["train"].part(slice(self._limit or None))
-        if name == "train":
-            return _Impressions(log, train, kept=EVERY)
-        return _Impressions(log, train, rows=range(EVERY - 1, len(train), EVERY))
+        return _Impressions(log, splits["train"].part(slice(self._limit or None)), name)
 
     def predict(self, model: nn.Module, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return logits of the trained tasks, and scores that rank as the probabilities of the others would."""

@@ -36,26 +36,6 @@ class Workload(ABC):
             each of ``methods`` are defaults for those that a run leaves out.
         inputs: fields of a batch that the model takes, in order.
         at_once: batch size of a forward pass without gradients.
-
-    Example:
-        >>> from torchsims.metrics import Regression
-        >>> from torchsims.models import number_loss
-        >>> from torchsims.workloads import InMemory
-        >>> class Sums(Workload):
-        ...     architectures = ("mlp",)
-        ...     inputs = ("numbers", "codes")
-        ...     def __init__(self, rows: int = 64):
-        ...         self.specs = {"sum": TaskSpec("sum", 1, number_loss, Regression)}
-        ...         self.rows = rows
-        ...     def split(self, name):
-        ...         x = torch.rand(self.rows, 3, generator=torch.Generator().manual_seed(len(name)))
-        ...         return InMemory({"numbers": x, "codes": torch.zeros(self.rows, 0).long(), "sum": x.sum(1)})
-        ...     def model_arguments(self):
-        ...         return {"numbers": 3}
-        >>> workload = Sums()
-        >>> model, batch = workload.build_model("mlp:hidden=8"), workload.split("train").batch(range(4))
-        >>> list(workload.losses(workload.predict(model, batch), batch).mean())
-        ['sum']
     """
 
     specs: Mapping[str, TaskSpec]
@@ -96,9 +76,8 @@ class Workload(ABC):
     def build_model(self, text: str = "") -> nn.Module:
         """Return a new model; the global random generator decides its initial weights.
 
-        Args:
-            text: a name with options, such as ``hps:width=8``; ``stl:of=hps:width=8`` for one network per task;
-                ``package.module:Class``; or empty for the default architecture.
+        The text is a name with options, such as ``hps:width=8``; ``stl:of=hps:width=8`` for one network per task;
+        ``package.module:Class``; or empty for the default architecture.
         """
         return Architecture.parse(text, self.architectures).build(self.outputs, self.model_arguments())
 
@@ -162,14 +141,7 @@ class Workload(ABC):
     def restore(
         cls: type[W], options: Mapping[str, Any], tasks: Sequence[str], root: str, state: Mapping[str, Any]
     ) -> W:
-        """Return a workload for predictions. The data need not be there.
-
-        Args:
-            options: values of the options of the workload.
-            tasks: the tasks that were trained.
-            root: where the data were.
-            state: what :meth:`prediction_state` returned.
-        """
+        """Return a workload for predictions from its :meth:`prediction_state`. The data need not be there."""
         return cls.create(options, tasks=tuple(tasks), root=root)
 
     @classmethod

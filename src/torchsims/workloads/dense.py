@@ -13,7 +13,7 @@ from torchsims.workloads.base import Workload, choose_tasks
 from torchsims.workloads.predictors import ImagePredictor
 from torchsims.workloads.task import Display, TaskMetric, TaskSpec, identity
 
-__all__ = ["DenseWorkload", "dense_task"]
+__all__ = ["DenseWorkload"]
 
 _Kind = tuple[Callable[..., TaskMetric], Display, Callable[[Tensor], Tensor]]
 _argmax = partial(torch.argmax, dim=1)
@@ -29,22 +29,6 @@ _TASKS: dict[str, _Kind] = {
 """Metric, how a picture shows it, and what it shows of a prediction; the losses are those of ``dense_losses``."""
 
 
-def dense_task(name: str, outputs: int) -> TaskSpec:
-    """Return the description of a dense task.
-
-    Args:
-        name: ``seg``, ``depth``, ``normals``, ``edges``, ``parts`` or ``saliency``.
-        outputs: channels of the prediction.
-
-    Example:
-        >>> dense_task("seg", 13).shown_as
-        'classes'
-    """
-    metric, shown_as, decode = _TASKS[name]
-    make = partial(metric, outputs) if shown_as == "classes" else metric
-    return TaskSpec(name, outputs, DENSE_LOSSES[name], make, shown_as, decode)
-
-
 class DenseWorkload(Workload):
     """Images with one label per pixel and task.
 
@@ -58,7 +42,7 @@ class DenseWorkload(Workload):
 
     def __init__(self, channels: Mapping[str, int], tasks: Sequence[str], default: Sequence[str]) -> None:
         chosen = choose_tasks(tasks, channels, default)
-        self.specs = {task: dense_task(task, channels[task]) for task in chosen}
+        self.specs = {task: _spec(task, channels[task]) for task in chosen}
         self._shape: tuple[int, int] | None = None  # known when the training data are read, or from a checkpoint
 
     def prediction_state(self) -> dict[str, Any]:
@@ -83,3 +67,9 @@ class DenseWorkload(Workload):
             height, width = self.split("train")[0]["image"].shape[-2:]
             self._shape = (height, width)
         return self._shape
+
+
+def _spec(task: str, outputs: int) -> TaskSpec:
+    metric, shown_as, decode = _TASKS[task]
+    make = partial(metric, outputs) if shown_as == "classes" else metric
+    return TaskSpec(task, outputs, DENSE_LOSSES[task], make, shown_as, decode)

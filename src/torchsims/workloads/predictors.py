@@ -93,22 +93,13 @@ class Predictor(ABC):
 
 @final
 class ArrayPredictor(Predictor):
-    """Predicts from arrays of what the model takes.
-
-    Example:
-        >>> from torchsims.workloads import load_workload
-        >>> workload = load_workload("multimnist", root="mnist")
-        >>> predictor = ArrayPredictor(workload, workload.build_model())
-        >>> {task: found.shape for task, found in predictor.predict(np.zeros((5, 1, 36, 36))).items()}
-        {'left': (5,), 'right': (5,)}
-    """
+    """Predicts from arrays of what the model takes."""
 
     def predict(self, data: NDArray[Any] | Arrays) -> dict[str, NDArray[Any]]:
         """Return one prediction per item and task.
 
-        Args:
-            data: arrays by the name of the input, each with a leading dimension for the item; a single array if the
-                model takes one input.
+        The data are arrays by the name of the input, each with a leading dimension for the item; or a single array if
+        the model takes one input.
         """
         names = self._workload.inputs
         given = data if isinstance(data, Mapping) else {names[0]: data}
@@ -133,27 +124,13 @@ class ArrayPredictor(Predictor):
         except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
             raise ValueError(f"File `{path}` should be an .npy or .npz file of arrays. Found: {error}.") from error
         found = self.predict(data)
-        name = "predictions.npz"
         rows = [{"arrays": path.name, "task": task, "items": len(values)} for task, values in found.items()]
-        return FilePrediction(path, found, rows, "One array per task.", {name: _npz(found)})
+        return FilePrediction(path, found, rows, "One array per task.", {"predictions.npz": _npz(found)})
 
 
 @final
 class ImagePredictor(Predictor):
-    """Predicts every pixel of an image.
-
-    Args:
-        workload: describes the tasks; its data are not used.
-        model: the trained model.
-        shape: height and width of the images of the training.
-
-    Example:
-        >>> from torchsims.workloads import load_workload
-        >>> workload = load_workload("scenes", ("depth",))
-        >>> predictor = ImagePredictor(workload, workload.build_model("hps:width=8"), (32, 32))
-        >>> predictor.predict(np.zeros((48, 64, 3)))["depth"].shape
-        (1, 48, 64)
-    """
+    """Predicts every pixel of an image; ``shape`` is the height and width of the images of the training."""
 
     def __init__(self, workload: "Workload", model: nn.Module, shape: tuple[int, int]) -> None:
         super().__init__(workload, model)
@@ -162,13 +139,9 @@ class ImagePredictor(Predictor):
     def predict(self, data: str | PathLike[str] | NDArray[Any]) -> dict[str, NDArray[Any]]:
         """Return the prediction of every task, at the height and width of the image.
 
-        The model sees the image at its own proportions, with about as many pixels as those of the training had.
-
-        Args:
-            data: a file, or colours `height x width x 3`, from 0 to 255 if they are bytes and from 0 to 1 otherwise.
-
-        Returns:
-            Classes `height x width`; depth, edges and saliency `1 x height x width`; normals `3 x height x width`.
+        The data are what :func:`torchsims.data.read_image` takes. The model sees the image at its own proportions, with
+        about as many pixels as those of the training had. Classes are `height x width`; depth, edges and saliency
+        `1 x height x width`; normals `3 x height x width`.
         """
         pixels = read_image(data)
         size = fit_size((pixels.shape[1], pixels.shape[2]), self._shape)
@@ -194,15 +167,10 @@ class ImagePredictor(Predictor):
 
 
 def fit_size(shape: tuple[int, int], usual: tuple[int, int]) -> tuple[int, int]:
-    """Return a height and width with the proportions of ``shape`` and about the area of ``usual``.
-
-    Example:
-        >>> fit_size((480, 640), (96, 128)), fit_size((1000, 500), (96, 128))
-        ((96, 128), (160, 80))
-    """
-    factor = (usual[0] * usual[1] / (shape[0] * shape[1])) ** 0.5
+    """Return a height and width with the proportions of ``shape`` and about the area of ``usual``."""
     if shape == usual:
         return usual
+    factor = (usual[0] * usual[1] / (shape[0] * shape[1])) ** 0.5
     height, width = (max(MULTIPLE, round(factor * side / MULTIPLE) * MULTIPLE) for side in shape)
     return height, width
 

@@ -19,12 +19,8 @@ COMMON = {"model": MODEL, "batch": 4, "lr": 1e-4, "weight_decay": 1e-6}
 def paper_presets(data: str, *, epochs: int, tau: float, prox: float, ratio: float) -> Presets:
     """Return the presets of a data set.
 
-    Args:
-        data: name of the data set.
-        epochs: epochs of the paper.
-        tau: temperature of the paper; STCH, FOOPS and SIMS share it.
-        prox: lambda of the authors' script.
-        ratio: ratio of the learning rates in the authors' script.
+    The paper gives the epochs and the temperature ``tau``, which STCH, FOOPS and SIMS share; the script of its authors
+    gives lambda (``prox``) and the ratio of the learning rates.
     """
     paper = {
         **COMMON,

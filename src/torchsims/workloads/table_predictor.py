@@ -29,13 +29,7 @@ NOTE = (
 
 @final
 class TablePredictor(Predictor):
-    r"""Predicts the targets of the rows of a table.
-
-    Args:
-        workload: describes the tasks; its data are not used.
-        model: the trained model.
-        features: how columns become inputs of the model.
-        targets: how outputs of the model become values.
+    r"""Predicts the targets of the rows of a table: its columns are features, and outputs become values of targets.
 
     Example:
         >>> import tempfile
@@ -44,8 +38,7 @@ class TablePredictor(Predictor):
         ...     table, rows = Path(folder) / "table.csv", "".join(f"{i},{i % 2},{3 * i}\n" for i in range(100))
         ...     _ = table.write_text(f"x,odd,y\n{rows}")
         ...     workload = load_workload("table", ("y", "odd"), str(table))
-        >>> predictor = workload.predictor(workload.build_model())
-        >>> found = predictor.predict({"x": np.array([3.0, np.nan, 1e3])})
+        >>> found = workload.predictor(workload.build_model()).predict({"x": np.array([3.0, np.nan, 1e3])})
         >>> {task: len(column) for task, column in found.items()}
         {'y': 3, 'odd': 3}
     """
@@ -59,10 +52,8 @@ class TablePredictor(Predictor):
     def predict(self, data: Table) -> dict[str, NDArray[Any]]:
         """Return the prediction of every task, one value per row: numbers in the unit of the table, classes by name.
 
-        A category that the training did not see, and a missing value, are predicted from the other columns.
-
-        Args:
-            data: a CSV or Parquet file, or columns by name. Columns that are not features are ignored.
+        The data are a CSV or Parquet file, or columns by name; those that are not features are ignored. A category that
+        the training did not see, and a missing value, are predicted from the other columns.
         """
         return {task: self._targets[task].decode(out) for task, out in self._network_outputs(data).items()}
 
@@ -80,7 +71,7 @@ class TablePredictor(Predictor):
         rows = []
         for task, values in found.items():
             if task in probabilities:
-                values = as_integers(values)
+                values = _as_integers(values)
                 names, counts = np.unique(values, return_counts=True)
                 typical: Any = str(names[counts.argmax()])
                 written += [(task, values), (f"{task} probability", probabilities[task].max(1))]
@@ -101,17 +92,10 @@ class TablePredictor(Predictor):
         return {task: values.cpu().numpy() for task, values in found.items()}
 
 
-def as_integers(classes: NDArray[Any]) -> NDArray[Any]:
-    """Return classes that are whole numbers as integers, and others as they are.
-
-    Example:
-        >>> as_integers(np.array([0.0, 2.0])).tolist(), as_integers(np.array([0.5, 2.0])).tolist()
-        ([0, 2], [0.5, 2.0])
-    """
-    if classes.dtype.kind == "f":
-        numbers = classes.astype(np.float64)
-        return classes.astype(np.int64) if (numbers == np.round(numbers)).all() else classes
-    return classes
+def _as_integers(classes: NDArray[Any]) -> NDArray[Any]:
+    """Return classes that are whole numbers as integers, and others as they are."""
+    whole = classes.dtype.kind == "f" and (classes == np.round(classes)).all()
+    return classes.astype(np.int64) if whole else classes
 
 
 def _as_csv(columns: Sequence[tuple[str, NDArray[Any]]]) -> bytes:
