@@ -6,8 +6,6 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Draws"]
-
 
 class Draws(nn.Module):
     """A seeded generator for code that draws from PyTorch's global generators, which are left as they were.

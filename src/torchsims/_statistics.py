@@ -6,8 +6,6 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
-__all__ = ["EpochMean", "WithStatistics"]
-
 
 class WithStatistics(nn.Module):
     """A module that keeps statistics of losses as buffers, and closes epochs.

@@ -10,8 +10,6 @@ from torch import Tensor
 from torchsims._statistics import WithStatistics
 from torchsims.transforms import Identity, Transform
 
-__all__ = ["Aggregation", "WeightedAggregation"]
-
 
 class Aggregation(WithStatistics, ABC):
     r"""A method that turns the gradients of the tasks by the shared parameters into one direction of descent.

@@ -10,8 +10,6 @@ from torchsims._extras import needs
 from torchsims.aggregations._base import Aggregation, WeightedAggregation
 from torchsims.aggregations._torchjd import from_gramian
 
-__all__ = ["from_torchjd"]
-
 
 def from_torchjd(method: Any, *, seed: int = 0) -> Aggregation:
     """Return any `Weighting` or `Aggregator` of TorchJD, or of your own on its base classes, as a method of ours.

@@ -8,8 +8,6 @@ from torch import Tensor
 
 from torchsims.aggregations._base import WeightedAggregation
 
-__all__ = ["TorchJDWeighting", "from_gramian", "with_unit_trace"]
-
 
 class TorchJDWeighting(WeightedAggregation):
     """A method whose weights a weighting of TorchJD computes; a subclass sets ``_weighting``."""

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-__all__ = ["LONGEST", "open_lines"]
-
 LONGEST = 1 << 22  # characters per line: a compressed file without line breaks would fill the memory
 
 

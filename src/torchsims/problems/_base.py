@@ -7,8 +7,6 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-__all__ = ["Problem", "non_dominated"]
-
 
 class Problem(ABC):
     """A problem with two losses that declares its starts and its Pareto front.

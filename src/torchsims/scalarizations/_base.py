@@ -9,8 +9,6 @@ from torch import Tensor
 
 from torchsims._statistics import WithStatistics
 
-__all__ = ["Losses", "Scalarization"]
-
 Losses: TypeAlias = Mapping[str, Tensor] | Sequence[Tensor] | Tensor
 """Losses by name, in order, or stacked."""
 

@@ -8,8 +8,6 @@ from torchsims._draws import Draws
 from torchsims._extras import needs
 from torchsims.scalarizations._base import Scalarization
 
-__all__ = ["from_torchjd"]
-
 
 def from_torchjd(scalarizer: nn.Module, *, seed: int = 0) -> Scalarization:
     """Return a `Scalarizer` of TorchJD, or your own subclass of it, as a loss-level method.

@@ -10,8 +10,6 @@ from torch import Tensor
 
 from torchsims.scalarizations._base import Scalarization
 
-__all__ = ["FromIdeal", "PerTask"]
-
 PerTask: TypeAlias = Mapping[str, float] | Sequence[float]
 """One number per task, by name or in the order of the losses."""
 

@@ -12,11 +12,11 @@ from torch.nn.functional import logsigmoid
 from torch.utils.data import Dataset
 
 from torchsims.data.clicks import ClickLog, Clicks, convert, generate_clicks, open_log
-from torchsims.metrics import AUC
+from torchsims.metrics import AUC, TaskMetric
 from torchsims.models import class_loss
 from torchsims.workloads.base import choose_tasks
 from torchsims.workloads.tabular import TARGET, TabularWorkload
-from torchsims.workloads.task import TaskMetric, TaskSpec
+from torchsims.workloads.task import TaskSpec
 
 TASKS = ("ctr", "cvr", "ctcvr")
 EVERY = 20  # one in 20 training rows is for validation, if the log has no such split

@@ -11,12 +11,11 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from torchsims.losses import TaskLosses
+from torchsims.metrics import TaskMetric
 from torchsims.models import Architecture
 from torchsims.registry import choose
 from torchsims.workloads.predictors import ArrayPredictor, Predictor
-from torchsims.workloads.task import TaskMetric, TaskSpec
-
-__all__ = ["Workload", "choose_tasks"]
+from torchsims.workloads.task import TaskSpec
 
 W = TypeVar("W", bound="Workload")
 

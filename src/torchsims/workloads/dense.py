@@ -7,13 +7,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from torchsims.metrics import Depth, Edges, Normals, Saliency, Segmentation
+from torchsims.metrics import Depth, Edges, Normals, Saliency, Segmentation, TaskMetric
 from torchsims.models.dense.losses import DENSE_LOSSES
 from torchsims.workloads.base import Workload, choose_tasks
 from torchsims.workloads.predictors import ImagePredictor
-from torchsims.workloads.task import Display, TaskMetric, TaskSpec, identity
-
-__all__ = ["DenseWorkload"]
+from torchsims.workloads.task import Display, TaskSpec, identity
 
 _Kind = tuple[Callable[..., TaskMetric], Display, Callable[[Tensor], Tensor]]
 _argmax = partial(torch.argmax, dim=1)

@@ -11,8 +11,6 @@ from torchsims.data import Cityscapes, NYUv2, PASCALContext
 from torchsims.workloads.dense import DenseWorkload
 from torchsims.workloads.presets import Presets, paper_presets
 
-__all__ = ["CityscapesWorkload", "FolderWorkload", "NYUv2Workload", "PASCALWorkload"]
-
 Reader = NYUv2 | Cityscapes | PASCALContext
 
 

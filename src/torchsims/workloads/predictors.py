@@ -21,8 +21,6 @@ from torchsims.workloads.task import Display
 if TYPE_CHECKING:
     from torchsims.workloads.base import Workload
 
-__all__ = ["ArrayPredictor", "FilePrediction", "ImagePredictor", "Predictor"]
-
 Arrays = Mapping[str, NDArray[Any]]
 
 MULTIPLE = 16  # every model here halves height and width four times

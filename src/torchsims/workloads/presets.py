@@ -7,8 +7,6 @@ large here, as in the authors' script on NYUv2. See docs/vision.md.
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["Presets", "paper_presets"]
-
 Presets = Mapping[str, Mapping[str, Any]]
 
 MODEL = "sam2:encoder=facebook/sam2.1-hiera-large:rank=32:scaling=0.5:dropout=0.1:size=1024"

@@ -6,8 +6,6 @@ from typing import Any
 from torchsims.registry import Registry, Spec, convert_options, option_defaults
 from torchsims.workloads.base import Workload
 
-__all__ = ["WORKLOADS", "load_workload", "restore_workload", "workload_class"]
-
 _BUILTIN = {
     "scenes": "torchsims.workloads.scenes:SceneWorkload",
     "nyuv2": "torchsims.workloads.folders:NYUv2Workload",

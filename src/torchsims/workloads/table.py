@@ -1,7 +1,7 @@
 """Any table with several targets, from a CSV or Parquet file."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, ClassVar, final
@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from torchsims.data.tables import Features, Target, read_table, split_rows
-from torchsims.metrics import Classification, Regression
+from torchsims.metrics import Classification, Regression, TaskMetric
 from torchsims.models import class_loss, number_loss
 from torchsims.registry import choose
 from torchsims.workloads.datasets import InMemory
 from torchsims.workloads.table_predictor import TablePredictor
 from torchsims.workloads.tabular import TARGET, TabularWorkload
-from torchsims.workloads.task import Loss, TaskMetric, TaskSpec
+from torchsims.workloads.task import Loss, TaskSpec
 
 UNITS = ("native", "standard")
 MISSING = ("masked", "zero")
@@ -84,8 +84,8 @@ class TableWorkload(TabularWorkload):
     def prediction_state(self) -> dict[str, Any]:
         """Return the fitted features and targets, and a checksum of the table."""
         return {
-            "features": self._features.to_dict(),
-            "targets": [target.to_dict() for target in self._targets.values()],
+            "features": asdict(self._features),
+            "targets": [asdict(target) for target in self._targets.values()],
             "checksum": self._rows.checksum(),
         }
 
@@ -94,7 +94,7 @@ class TableWorkload(TabularWorkload):
         cls, options: Mapping[str, Any], tasks: Sequence[str], root: str, state: Mapping[str, Any]
     ) -> "TableWorkload":
         workload = cls.__new__(cls)
-        features, targets = Features.from_dict(state["features"]), list(map(Target.from_dict, state["targets"]))
+        features, targets = Features(**state["features"]), [Target(**values) for values in state["targets"]]
         workload._describe(features, targets, options.get("units", "native"), options.get("missing", "masked"))
         return workload
 

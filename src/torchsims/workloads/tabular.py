@@ -8,8 +8,6 @@ from torch import Tensor
 
 from torchsims.workloads.base import Workload
 
-__all__ = ["TARGET", "TabularWorkload"]
-
 TARGET = "target/"
 """Prefix of the labels in a batch: a task may be called ``numbers`` or ``codes``, like an input."""
 

@@ -8,8 +8,6 @@ from torch import Tensor
 
 from torchsims.metrics import TaskMetric
 
-__all__ = ["Display", "Loss", "TaskMetric", "TaskSpec", "identity"]
-
 Display: TypeAlias = Literal["classes", "distances", "directions", "outlines"]
 """How a picture shows a task."""
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from torchsims._extras import needs
 
-__all__ = ["BLOCK", "CHUNK", "append", "columns_in", "moments", "read_column", "read_columns"]
-
 CHUNK = 1 << 15  # rows in memory at a time while text is read
 BLOCK = 1 << 20  # rows of a column that are computed at a time
 Column = NDArray[Any]

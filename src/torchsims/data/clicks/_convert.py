@@ -18,8 +18,6 @@ from torchsims.data.clicks._log import DESCRIPTION, NUMBER
 from torchsims.data.clicks._raw import LARGEST, read_common, read_skeleton
 from torchsims.data.tables._csv import read_batches, to_numbers
 
-__all__ = ["convert"]
-
 RAW, COMMON, CSV = "sample_skeleton_{}.csv", "common_features_{}.csv", "ali_ccp_{}*.csv"
 SOURCES, LOCK, INFO = "sources.json", ".lock", "info.json"
 LABELS = ("click", "purchase")

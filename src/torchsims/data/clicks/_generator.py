@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from torchsims.data.clicks._log import COMMON, NUMBER, OWN, VALUED, Clicks
 
-__all__ = ["generate_clicks"]
-
 Floats = NDArray[np.float64]
 Column = NDArray[Any]
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from torchsims.data.clicks._columns import moments, read_columns
 
-__all__ = ["COMMON", "DESCRIPTION", "NUMBER", "OWN", "VALUED", "ClickLog", "Clicks", "open_log"]
-
 Column = NDArray[Any]
 
 COMMON = ("101", "121", "122", "124", "125", "126", "127", "128", "129", "109_14", "110_14", "127_14", "150_14")

@@ -12,8 +12,6 @@ from torchsims.data._text import open_lines
 from torchsims.data.clicks._columns import CHUNK
 from torchsims.data.clicks._log import COMMON, NUMBER, OWN, VALUED, Clicks
 
-__all__ = ["LARGEST", "read_common", "read_skeleton", "write_raw"]
-
 Part = dict[str, NDArray[Any]]
 
 BETWEEN, BEFORE_ID, BEFORE_VALUE = "\x01", "\x02", "\x03"

@@ -20,8 +20,6 @@ from torch.utils.data import Dataset
 
 from torchsims.data._files import read_file
 
-__all__ = ["CHANNELS", "MultiMNIST"]
-
 CLASSES = 10
 CHANNELS = {"left": CLASSES, "right": CLASSES}
 """Number of classes, by task."""

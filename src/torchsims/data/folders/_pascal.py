@@ -16,8 +16,6 @@ from torch import Tensor
 from torchsims.data._files import as_classes, as_image, read_mat, read_pixels, unit_normals
 from torchsims.data.folders._base import DenseFolder, missing_files
 
-__all__ = ["PASCALContext"]
-
 VOID = 255
 PERSON = 15  # the class of PASCAL VOC
 # The 24 parts of a person that the files name, by label here; l and r are left and right, then l and u lower and upper.

@@ -12,8 +12,6 @@ from torchsims.data.scenes._layout import CLASSES, FIRST_PANEL, WINDOWS, draw
 from torchsims.data.scenes._raycast import FIRST_THING, Hits, cast
 from torchsims.data.scenes._shading import colour
 
-__all__ = ["CHANNELS", "Scenes"]
-
 CHANNELS = {"seg": len(CLASSES), "depth": 1, "normals": 3, "edges": 1}
 """Number of channels of a prediction, by task."""
 

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from torchsims._extras import needs
 from torchsims.data._text import LONGEST, open_lines
 
-__all__ = ["check_header", "first_line", "read_batches", "read_csv", "to_numbers"]
-
 MISSING = ["", "na", "n/a", "nan", "null"]  # in any case; the word None may be a category
 
 

@@ -7,8 +7,6 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Features", "as_numbers", "codes_of", "is_missing", "standard"]
-
 Floats = NDArray[np.float64]
 MARKS = ("nan", "NaT", "<NA>")  # missing values of data frames as text
 RARE = 2  # a category with fewer training rows shares the code of unknown categories, so that this code is trained
@@ -21,7 +19,8 @@ class Features:
 
     Numbers are standardised, :math:`(x - \text{mean}) / \text{sd}`, 0 where missing, with one more column that
     marks the missing ones if there are any in the training rows. Categories get the codes 1, 2, ... in the order of
-    their names; 0 is for a category that is missing, or that has fewer than two training rows.
+    their names; 0 is for a category that is missing, or that has fewer than two training rows. The attributes can be
+    stored as JSON: ``Features(**asdict(features))`` is the same.
 
     Attributes:
         numbers: mean, standard deviation and whether values are missing, by the name of the column.
@@ -38,7 +37,7 @@ class Features:
     """
 
     numbers: Mapping[str, tuple[float, float, bool]]
-    categories: Mapping[str, NDArray[Any]]
+    categories: Mapping[str, Sequence[str]]
 
     @classmethod
     def fit(cls, table: Mapping[str, NDArray[Any]], names: Sequence[str]) -> "Features":
@@ -52,7 +51,7 @@ class Features:
                 numbers[name] = standard(column)
             else:
                 found, counts = np.unique(column[~is_missing(column)].astype(str), return_counts=True)
-                categories[name] = found[counts >= RARE]
+                categories[name] = found[counts >= RARE].tolist()
         return cls(numbers, categories)
 
     @property
@@ -64,19 +63,6 @@ class Features:
     def codes(self) -> tuple[int, ...]:
         """Number of codes of each categorical column."""
         return tuple(len(known) + 1 for known in self.categories.values())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the features as values that JSON can store."""
-        return {
-            "numbers": {name: list(values) for name, values in self.numbers.items()},
-            "categories": {name: known.tolist() for name, known in self.categories.items()},
-        }
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "Features":
-        """Return the features that :meth:`to_dict` stored."""
-        numbers = {name: (mean, sd, some) for name, (mean, sd, some) in values["numbers"].items()}
-        return cls(numbers, {name: np.array(known, dtype=str) for name, known in values["categories"].items()})
 
     def encode(self, table: Mapping[str, NDArray[Any]]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Return numbers, `row x width`, and codes, `row x categorical column`."""
@@ -121,9 +107,9 @@ def standard(column: NDArray[Any]) -> tuple[float, float, bool]:
         return float(known.mean()), sd, len(known) < len(column)
 
 
-def codes_of(column: NDArray[Any], known: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the index in ``known``, counted from 1; 0 where a value is missing or unknown."""
-    missing = is_missing(column)
+def codes_of(column: NDArray[Any], names: Sequence[Any]) -> NDArray[np.int64]:
+    """Return the index in the sorted names, counted from 1; 0 where a value is missing or unknown."""
+    missing, known = is_missing(column), np.array(names)
     codes = np.zeros(len(column), np.int64)
     if not len(known) or missing.all():
         return codes

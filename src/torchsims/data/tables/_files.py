@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from torchsims._extras import needs
 from torchsims.data.tables._csv import check_header, first_line, read_csv
 
-__all__ = ["read_table", "split_rows"]
-
 PARQUET = (".parquet", ".pq")
 
 

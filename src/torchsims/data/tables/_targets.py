@@ -1,6 +1,6 @@
 """Columns that are predicted: numbers in standard units, or classes."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, final
 
@@ -8,8 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from torchsims.data.tables._features import Floats, as_numbers, codes_of, is_missing, standard
-
-__all__ = ["Kind", "Target"]
 
 Kind = Literal["auto", "number", "class"]
 """Type of a target: inferred from its values, a number, or a class."""
@@ -43,7 +41,7 @@ class Target:
     name: str
     mean: float = 0.0
     sd: float = 1.0
-    classes: NDArray[Any] | None = None
+    classes: Sequence[Any] | None = None
 
     @classmethod
     def fit(cls, name: str, column: NDArray[Any], kind: Kind = "auto") -> "Target":
@@ -60,7 +58,7 @@ class Target:
             found = f"only {values.tolist()[0]}" if len(values) else "none: all are missing"
             raise ValueError(f"Target `{name}` should take at least two values in the training rows. Found {found}.")
         if kind == "class" or (kind == "auto" and (column.dtype == object or len(values) == 2)):
-            return cls(name, classes=values)
+            return cls(name, classes=values.tolist())
         mean, sd, _ = standard(known)
         if not 0 < sd < np.inf:
             raise ValueError(f"Target `{name}` should have a finite spread. Found values up to {abs(known).max():g}.")
@@ -75,17 +73,6 @@ class Target:
     def outputs(self) -> int:
         """Number of outputs of a network: one, or one per class if there are more than two classes."""
         return 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the target as values that JSON can store."""
-        classes = None if self.classes is None else self.classes.tolist()
-        return {"name": self.name, "mean": self.mean, "sd": self.sd, "classes": classes}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "Target":
-        """Return the target that :meth:`to_dict` stored."""
-        classes = None if values["classes"] is None else np.array(values["classes"])
-        return cls(values["name"], values["mean"], values["sd"], classes)
 
     def encode(self, column: NDArray[Any]) -> NDArray[Any]:
         """Return z in float64, or the indices of the classes; a class that is not in the training rows is missing."""

@@ -9,8 +9,6 @@ from torch import Tensor, nn
 
 from torchsims.models.outputs import check_outputs
 
-__all__ = ["Embedded", "TabularNetwork", "mix_experts", "perceptron"]
-
 
 @final
 class Embedded(nn.Module):
