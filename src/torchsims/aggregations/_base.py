@@ -44,15 +44,19 @@ class Aggregation(WithStatistics, ABC):
         """Return the direction, `n`, and, in training mode, update what the method keeps.
 
         Args:
-            jacobian: the gradients of the tasks, `m x n`.
+            jacobian: the gradients of the tasks, `m x n`, real or complex.
             losses: the losses, `m`, for methods that look at them; ones by default.
             labelled: the tasks that count, `m`; all by default. The rows of others are ignored, whatever they hold.
         """
         if jacobian.ndim != 2:
             raise ValueError(f"Parameter `jacobian` should have two dimensions. Found shape {tuple(jacobian.shape)}.")
+        if jacobian.is_complex():  # gradients by the real and by the imaginary parts
+            real = self.forward(torch.view_as_real(jacobian.resolve_conj()).flatten(1), losses, labelled)
+            return torch.view_as_complex(real.view(-1, 2))
         losses = torch.ones_like(jacobian[:, 0]) if losses is None else losses.detach()
         labelled = torch.ones_like(losses, dtype=torch.bool) if labelled is None else labelled
-        direction, _ = self.combine(jacobian.detach()[labelled], losses[labelled], labelled)
+        with torch.autocast(jacobian.device.type, enabled=False):
+            direction, _ = self.combine(jacobian.detach()[labelled], losses[labelled], labelled)
         return direction
 
     @abstractmethod

@@ -19,7 +19,7 @@ from torchsims.steppers._distributed import Ranks
 from torchsims.steppers._global_batch import GlobalBatch, Sums, reduce_losses
 from torchsims.steppers._gradients import clip
 from torchsims.steppers._model_checks import ParameterCheck, check_tensors
-from torchsims.steppers._passes import Batch, Tasks
+from torchsims.steppers._passes import Batch, Tasks, outside_autocast
 from torchsims.steppers._reports import Report
 from torchsims.steppers._states import check_parameters, check_type, copied_state, reloader
 from torchsims.steppers._torch_private import forget_optimizers, has_unscaled, without_compile_prefix
@@ -87,19 +87,21 @@ class Stepper(ABC, Generic[R]):
             scaler = None
         if scaler is not None and has_unscaled(scaler, self._optimizers()):
             scaler.update()  # the loop has not called it since the last step
-        batch = Batch(
-            closure=task_losses,
-            micro_batches=tuple((micro_batch,) for micro_batch in micro_batches) or ((),),
-            tasks=self._tasks,
-            ranks=self._ranks,
-            noise=Noise(self._accelerators),
-            scale=(lambda objective: objective) if scaler is None else scaler.scale,
-        )
-        with self._transaction(batch, scaler) as undo:
-            self._drop_gradients()
-            report = self._gradients(batch, scaler)
-            if report.skipped is not None:
-                undo()
+        with torch.enable_grad(), outside_autocast(self._ranks.device) as autocast:
+            batch = Batch(
+                closure=task_losses,
+                micro_batches=tuple((micro_batch,) for micro_batch in micro_batches) or ((),),
+                tasks=self._tasks,
+                ranks=self._ranks,
+                noise=Noise(self._accelerators),
+                scale=(lambda objective: objective) if scaler is None else scaler.scale,
+                autocast=autocast,
+            )
+            with self._transaction(batch, scaler) as undo:
+                self._drop_gradients()
+                report = self._gradients(batch, scaler)
+                if report.skipped is not None:
+                    undo()
         self._pending = report
         return report
 

@@ -159,9 +159,10 @@ class Challenger(ABC):
         """Move every coordinate by ``distance``, up or down at random with a seed; the same on every rank."""
         generator = torch.Generator().manual_seed(seed)
         for parameter in self.parameters:
-            coins = torch.randint(2, parameter.shape, generator=generator)
-            signs = (2 * coins - 1).to(device=parameter.device, dtype=parameter.dtype)
-            parameter.add_(self._ranks.shard_like(signs, parameter), alpha=distance)
+            coordinates = torch.view_as_real(parameter) if parameter.is_complex() else parameter
+            coins = torch.randint(2, coordinates.shape, generator=generator)
+            signs = (2 * coins - 1).to(device=parameter.device, dtype=coordinates.dtype)
+            coordinates.add_(self._ranks.shard_like(signs, parameter), alpha=distance)
 
     def _swap(self) -> None:
         self._ranks.reshard()

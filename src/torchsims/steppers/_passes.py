@@ -1,7 +1,9 @@
 """Forward and backward passes of one copy over the micro-batches of one step."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, final
 
 import torch
@@ -11,7 +13,7 @@ from torchsims.losses import Reading, read
 from torchsims.steppers._copies import Buffers, Noise
 from torchsims.steppers._distributed import Ranks
 
-__all__ = ["Batch", "Pass", "Tasks"]
+__all__ = ["Batch", "Pass", "Tasks", "outside_autocast"]
 
 
 @final
@@ -87,6 +89,7 @@ class Batch:
     ranks: Ranks
     noise: Noise
     scale: Callable[[Tensor], Tensor]
+    autocast: Callable[[], AbstractContextManager[None]]
 
     @property
     def single(self) -> bool:
@@ -95,7 +98,7 @@ class Batch:
 
     def read(self, module: nn.Module, micro_batch: tuple[Any, ...]) -> Reading:
         """Call the closure."""
-        with self.ranks.forward(module):
+        with self.ranks.forward(module), self.autocast():
             reading = read(self.closure(module, *micro_batch))
         order = self.tasks.order(reading)
         if torch.is_grad_enabled():
@@ -212,6 +215,27 @@ class Pass:
         if total.requires_grad:
             self.connected = True
             objective.backward()  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def outside_autocast(device: torch.device) -> Iterator[Callable[[], AbstractContextManager[None]]]:
+    """Leave the autocast blocks around a step, which are meant for the closure, and provide a context with them."""
+    available = [kind for kind in sorted({"cpu", device.type}) if torch.amp.is_autocast_available(kind)]
+    enabled = [
+        partial(torch.autocast, kind, torch.get_autocast_dtype(kind), cache_enabled=torch.is_autocast_cache_enabled())
+        for kind in available
+        if torch.is_autocast_enabled(kind)
+    ]
+    with _entered([partial(each, enabled=False) for each in enabled]):
+        yield partial(_entered, enabled)
+
+
+@contextmanager
+def _entered(contexts: Sequence[Callable[[], AbstractContextManager[Any]]]) -> Iterator[None]:
+    with ExitStack() as stack:
+        for context in contexts:
+            stack.enter_context(context())
+        yield
 
 
 def _sum(tensors: list[Tensor]) -> Tensor:

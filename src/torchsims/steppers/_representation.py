@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torchsims.losses import Reading
 from torchsims.steppers._copies import Buffers
 from torchsims.steppers._passes import Batch
-from torchsims.steppers._shared import Found, stacked
+from torchsims.steppers._shared import Found, stacked, unstacked
 from torchsims.steppers._task_gradients import add_gradients, run_closure
 from torchsims.steppers._torch_private import map_tensors
 
@@ -71,7 +71,7 @@ class AtRepresentation:
 
     def gradients(self, direction: Sequence[Tensor]) -> dict[int, Tensor]:
         found: Found = [{} for _ in self._parameters]
-        vectors = [self._batch.scale(d).view_as(leaf) for d, (leaf, _) in zip(direction, self._at, strict=True)]
+        vectors = [unstacked(self._batch.scale(d), leaf) for d, (leaf, _) in zip(direction, self._at, strict=True)]
         if self._rewind is None:
             self._add(found, self._outputs, vectors)
             self._outputs = []
@@ -86,7 +86,7 @@ class AtRepresentation:
         return self._summed(found)
 
     def _add(self, found: Found, outputs: list[Tensor], vectors: Sequence[Tensor]) -> None:
-        add_gradients(found, outputs, self._parameters, 0, [v.to(o) for v, o in zip(vectors, outputs, strict=True)])
+        add_gradients(found, outputs, self._parameters, 0, vectors)
 
     def _summed(self, found: Found) -> dict[int, Tensor]:
         """Return the unscaled sums over the ranks."""

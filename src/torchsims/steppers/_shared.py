@@ -8,7 +8,7 @@ from torch import Tensor
 
 from torchsims.steppers._distributed import Ranks
 
-__all__ = ["Found", "Rows", "Sharing", "stacked"]
+__all__ = ["Found", "Rows", "Sharing", "stacked", "unstacked"]
 
 Found = list[dict[int, Tensor]]
 """The gradients of the tasks' totals: by parameter, then by task, where the task's graph reaches the parameter."""
@@ -79,10 +79,17 @@ class Rows(Protocol):
 def stacked(found: dict[int, Tensor], like: Tensor, tasks: list[int]) -> Tensor:
     """Return the gradients of some tasks, `k x n`; half precision becomes single, for the inner products.
 
-    What was found is let go, so that no more than a block is held twice.
+    A complex gradient becomes its real and imaginary parts, `k x 2n`: the gradients by those of the parameter. What was
+    found is let go, so that no more than a block is held twice.
     """
     dtype = torch.promote_types(like.dtype, torch.float32)
     missing = torch.zeros((), dtype=dtype, device=like.device).expand_as(like)
     block = torch.stack([found.get(task, missing).reshape(-1).to(dtype) for task in tasks])
     found.clear()
-    return block
+    return torch.view_as_real(block).flatten(1) if block.is_complex() else block
+
+
+def unstacked(row: Tensor, like: Tensor) -> Tensor:
+    """Return a row of a block in the shape and with the dtype of what it belongs to."""
+    row = torch.view_as_complex(row.view(-1, 2)) if like.is_complex() else row
+    return row.view_as(like).to(like.dtype)

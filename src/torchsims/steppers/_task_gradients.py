@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from torchsims.losses import Reading
 from torchsims.steppers._passes import Batch
-from torchsims.steppers._shared import Found, stacked
+from torchsims.steppers._shared import Found, stacked, unstacked
 from torchsims.steppers._torch_private import parameters_in_graph
 
 __all__ = ["AtParameters", "add_gradients", "run_closure"]
@@ -82,7 +82,7 @@ class AtParameters:
         return torch.stack([(block @ block.T).to(device) for block in self.blocks]).sum(0)
 
     def gradients(self, direction: Sequence[Tensor]) -> dict[int, Tensor]:
-        return {i: d.view_as(p).to(p.dtype) for (i, p), d in zip(self._shared.items(), direction, strict=True)}
+        return {i: unstacked(d, p) for (i, p), d in zip(self._shared.items(), direction, strict=True)}
 
     def _backward_and_release(self, reading: Reading) -> tuple[Tensor, Tensor, Any]:
         """Back-propagate every task, and return the totals and counts without their graph."""
