@@ -78,7 +78,7 @@ def test_frozen_parameters_that_differ_are_kept_apart() -> None:
     def make(outputs: Mapping[str, int]) -> nn.Module:
         network = HPS(outputs, width=8).requires_grad_(False)
         with torch.no_grad():
-            network.trunk.up[0][0].weight.fill_(len(*outputs))  # type: ignore[index]
+            network.get_parameter("trunk.up.0.0.weight").fill_(len(*outputs))
         return network
 
     one, other = SingleTask({"a": 1, "bb": 1}, make).networks

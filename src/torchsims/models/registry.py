@@ -1,7 +1,7 @@
 """Every architecture by name: built in, registered by an installed package, or ``package.module:Class``."""
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, final
@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from torchsims.models.single_task import SingleTask
-from torchsims.registry import Registry, Spec, choose, convert_options, is_class_path, option_defaults, option_text
+from torchsims.registry import Registry, Spec, choose, convert_options, is_class_path, option_text
 
 __all__ = ["MODELS", "SINGLE_TASK", "Architecture", "network_name"]
 
@@ -73,7 +73,7 @@ class Architecture:
             choose("model", name, [*known, *installed] if single else [*known, *installed, SINGLE_TASK])
         name = _ALONE.get(name, name) if single else name
         network = _load(name)
-        values = convert_options(f"model `{name}`", options, option_defaults(network))
+        values = convert_options(f"model `{name}`", options, network_options(network))
         if validate := getattr(network, "validate", None):
             validate(**values)
         return cls(name, values, single)
@@ -93,23 +93,31 @@ class Architecture:
             outputs: outputs of the network, by task.
             arguments: keyword arguments that the data asks for.
         """
-        network, given = _load(self.name), {**arguments, **self.options}
-        try:
-            inspect.signature(network).bind(outputs, **given)
-        except TypeError as error:
-            expected = ", ".join(["outputs", *given])
-            raise ValueError(f"Model `{self.name}` should take the arguments {expected}. Found: {error}.") from error
+        network, given = self._bind(outputs, arguments)
         if self.single_task:
             return SingleTask(outputs, lambda own: network(own, **given))
         return network(outputs, **given)
 
     def check(self, outputs: Mapping[str, int], arguments: Mapping[str, Any]) -> None:
         """Raise if :meth:`build` would reject an argument, without allocating memory for the network."""
-        if hasattr(_load(self.name), "validate"):
+        network, _ = self._bind(outputs, arguments)
+        if hasattr(network, "validate"):
             return  # :meth:`parse` called it
         # Where an operation has no meta implementation, errors are found when the network is built.
         with suppress(NotImplementedError, RuntimeError), torch.random.fork_rng(devices=[]), torch.device("meta"):
             self.build(outputs, arguments)
+
+    def _bind(
+        self, outputs: Mapping[str, int], arguments: Mapping[str, Any]
+    ) -> tuple[Callable[..., nn.Module], dict[str, Any]]:
+        """Return the class and its keyword arguments; raise if it does not take them."""
+        network, given = _load(self.name), {**arguments, **self.options}
+        try:
+            _signature(network).bind(outputs, **given)
+        except TypeError as error:
+            expected = ", ".join(["outputs", *given])
+            raise ValueError(f"Model `{self.name}` should take the arguments {expected}. Found: {error}.") from error
+        return network, given
 
     def check_sources(self) -> None:
         """Raise if a file that the network is read from is missing."""
@@ -126,6 +134,30 @@ def network_name(text: str) -> str:
     """
     spec = Spec.parse(text)
     return Spec.parse(spec.options.get("of", "")).name if spec.name == SINGLE_TASK else spec.name
+
+
+def network_options(network: type[nn.Module]) -> dict[str, Any]:
+    """Return the options of a network class with their defaults; ``**options`` are those of its base class.
+
+    Example:
+        >>> from torchsims.models import HPS
+        >>> network_options(HPS)["encoder"]
+        'small'
+    """
+    found = _signature(network).parameters.values()
+    return {p.name: p.default for p in found if isinstance(p.default, bool | int | float | str)}
+
+
+def _signature(network: type[nn.Module]) -> inspect.Signature:
+    """Return the signature of a network class, with ``**options`` replaced by the keywords of its base class."""
+    own = inspect.signature(network)
+    base = network.__bases__[0]
+    if base is nn.Module or not any(p.kind is p.VAR_KEYWORD for p in own.parameters.values()):
+        return own
+    named = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    known = {p.name for p in named}
+    rest = [p.replace(kind=p.KEYWORD_ONLY) for p in _signature(base).parameters.values() if p.name not in known]
+    return inspect.Signature([*named, *rest])
 
 
 def _load(name: str) -> type[nn.Module]:

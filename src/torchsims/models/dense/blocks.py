@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
-GROUP_CHANNELS = 8  # channels per group of GroupNorm
+from torchsims.models.dense.norms import GROUP_CHANNELS
 
 
 def convolution(inputs: int, outputs: int, stride: int = 1) -> nn.Sequential:

@@ -1,24 +1,26 @@
 """Hard parameter sharing for dense prediction."""
 
 from collections.abc import Mapping
-from typing import final
+from typing import Unpack, final
 
 from torch import Tensor, nn
 
-from torchsims.models.dense.blocks import GROUP_CHANNELS, Head, Trunk
-from torchsims.models.outputs import check_outputs
+from torchsims.models.dense.blocks import Head, Trunk
+from torchsims.models.dense.encoders import SMALL
+from torchsims.models.dense.network import DenseNetwork, DenseOptions
 
 
 @final
-class HPS(nn.Module):
-    """Hard parameter sharing: one encoder-decoder for all tasks, and one small head per task.
+class HPS(DenseNetwork):
+    """Hard parameter sharing: one encoder for all tasks, and one head per task.
 
-    The usual network of NYUv2 is a dilated ResNet-50; this one is small enough for two cores. It uses GroupNorm,
-    because batch statistics would make the prediction of an image depend on the other images and ranks.
+    The usual network of NYUv2 is ``encoder="resnet50"``, dilated, with ASPP heads. The default is small enough for two
+    cores: an encoder-decoder for all tasks, with a convolution per task behind it.
 
     Args:
         outputs: channels of the prediction, by task.
-        width: channels of the features before the heads, a multiple of 8.
+        options: encoder, width, norm and more: see :class:`DenseNetwork`. With the small encoder, ``head="auto"`` is
+            the shared decoder.
 
     Example:
         >>> import torch
@@ -28,13 +30,15 @@ class HPS(nn.Module):
         {'seg': (2, 8, 48, 64), 'depth': (2, 1, 48, 64), 'normals': (2, 3, 48, 64)}
     """
 
-    def __init__(self, outputs: Mapping[str, int], width: int = 16) -> None:
-        super().__init__()
-        self.tasks = check_outputs(outputs)
-        if not width >= 1 or width % GROUP_CHANNELS:
-            raise ValueError(f"Parameter `width` should be a multiple of {GROUP_CHANNELS}. Found `width = {width}`.")
-        self.trunk = Trunk(width)
-        self.heads = nn.ModuleList([Head(width, channels) for channels in outputs.values()])
+    def __init__(self, outputs: Mapping[str, int], **options: Unpack[DenseOptions]) -> None:
+        super().__init__(outputs, **options)
+        self.trunk: nn.Module
+        if options.get("encoder", SMALL) == SMALL and options.get("head", "auto") == "auto":
+            self.trunk = Trunk(self.width)
+            self.heads = nn.ModuleList([Head(self.width, channels) for channels in outputs.values()])
+        else:
+            self.trunk = encoder = self.make_encoder()
+            self.heads = self.make_heads(encoder.channels)
 
     def forward(self, image: Tensor) -> dict[str, Tensor]:
         """Return one prediction per task, `batch x channels x height x width`, for `batch x 3 x height x width`."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from os import PathLike
-from pathlib import Path
 from typing import Any, final
 
 import torch
@@ -14,6 +13,7 @@ from torchsims.models.dense.blocks import resize
 from torchsims.models.outputs import check_outputs, make_per_task
 from torchsims.models.sam2.adapters import MultiLoRA, TaskTensor
 from torchsims.models.sam2.configs import SIZES, sam2_config
+from torchsims.models.sources import check_name, check_source
 from torchsims.registry import choose
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, as Sam2 was trained
@@ -131,8 +131,7 @@ class SAM2MTL(nn.Module):
         **_: bool,
     ) -> None:
         """Raise if an option is out of range, without making the model. A folder is written with a slash."""
-        if "/" not in encoder:
-            choose("encoder", encoder, SIZES)
+        check_name(encoder, SIZES)
         choose("adapter", adapter, ADAPTERS)
         for name, value in {"rank": rank, "scaling": scaling, "parallel": parallel, "task_rank": task_rank}.items():
             if not value > 0:
@@ -148,12 +147,7 @@ class SAM2MTL(nn.Module):
     @staticmethod
     def check_sources(encoder: str = LARGE, **_: object) -> None:
         """Raise if an encoder that can only be a folder is missing; hub ids have one slash, inside."""
-        is_hub_id = encoder.strip("/").count("/") == 1 and not encoder.startswith(("/", ".", "~"))
-        if encoder not in SIZES and not is_hub_id and not Path(encoder).is_dir():
-            raise ValueError(
-                f"Option `encoder` should be a folder, a hub id or one of {', '.join(SIZES)}. "
-                f"Found `encoder={encoder}`."
-            )
+        check_source(encoder, SIZES)
 
     def forward(self, image: Tensor) -> dict[str, Tensor]:
         """Return one prediction per task, `batch x channels x height x width`.

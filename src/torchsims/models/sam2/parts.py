@@ -1,12 +1,9 @@
 """Parts of SAM2MTL. This module imports transformers and peft, and is imported when a model is made."""
 
 import copy
-import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from os import PathLike, fspath
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,10 +11,10 @@ from peft import LoraConfig, inject_adapter_in_model
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers import Sam2Config, Sam2Model
-from transformers.utils import logging
+
+from torchsims.models.sources import load_pretrained
 
 PROMPT_NOISE = 0.02  # without it all channels of a task would start equal; as large as the initial weights of Sam2
-HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 # Prefixes of the tensors that are used of a checkpoint; the others encode prompts or follow videos.
 USED = (
     "vision_encoder.",
@@ -37,34 +34,14 @@ def make_source(encoder: Any) -> Any:
             f"Parameter `encoder` should be a folder, a hub id or a `Sam2Config`. Found a {type(encoder).__name__}."
         )
     name = fspath(encoder)
-    advice = f"Parameter `encoder` should be a folder or a hub id of a Sam2 checkpoint. Found `encoder = {name!r}`"
-    if not Path(name).is_dir() and not HUB_ID.fullmatch(name):
-        raise FileNotFoundError(f"{advice}, which is no folder.")
-    try:
-        # Sam2VisionModel would read the same folder, find none of its keys, and stay random without an error.
-        with _quiet():
-            source, info = Sam2Model.from_pretrained(
-                name, output_loading_info=True, dtype=torch.float32, ignore_mismatched_sizes=True
-            )
-    except Exception as error:  # no configuration, a broken file, no network: many types, one advice
-        reason = str(error).strip().partition("\n")[0].rstrip(".")
-        raise ValueError(f"{advice}, which cannot be loaded: {reason or type(error).__name__}.") from error
+    # Sam2VisionModel would read the same folder, find none of its keys, and stay random without an error.
+    source, info = load_pretrained(
+        name,
+        "a Sam2 checkpoint",
+        partial(Sam2Model.from_pretrained, output_loading_info=True, dtype=torch.float32, ignore_mismatched_sizes=True),
+    )
     _raise_if_mismatched(name, info)
     return source
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Hide progress bars and the report of keys: mismatches become an error."""
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()
 
 
 def _raise_if_mismatched(encoder: str, info: dict[str, Any]) -> None:

@@ -1,0 +1,112 @@
+"""Encoders of transformers, cut into stages. This module imports transformers, and is imported when a model is made."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import AutoConfig, AutoModel, MobileNetV2Config, ResNetConfig
+from transformers.image_processing_base import ImageProcessingMixin
+
+from torchsims.models.dense.encoders import ENCODERS, IMAGENET, Colours, Level, StagedEncoder
+from torchsims.models.sources import load_pretrained
+
+CONFIGS: dict[str, Any] = {
+    "resnet18": (ResNetConfig, {"layer_type": "basic", "depths": [2, 2, 2, 2], "hidden_sizes": [64, 128, 256, 512]}),
+    "resnet34": (ResNetConfig, {"layer_type": "basic", "depths": [3, 4, 6, 3], "hidden_sizes": [64, 128, 256, 512]}),
+    "resnet50": (ResNetConfig, {}),
+    "resnet101": (ResNetConfig, {"depths": [3, 4, 23, 3]}),
+    "mobilenetv2": (MobileNetV2Config, {"tf_padding": False, "layer_norm_eps": 1e-5}),
+}
+"""Class of the configuration and its arguments, by name."""
+
+MOBILENET_STAGES = ((0, 2), (2, 5), (5, 12), (12, 16))  # blocks of MobileNetV2 at strides 4, 8, 16 and 32
+UNUSED = ("conv_1x1.", "classifier.", "layernorm.", "pooler.")  # behind the last stage
+
+
+def make(encoder: Any, dilated: int) -> tuple[StagedEncoder, bool]:
+    """Return an encoder, and whether its weights are pretrained."""
+    colours: Colours = IMAGENET
+    pretrained = False
+    if isinstance(encoder, str) and encoder not in ENCODERS:
+        model, colours = _load(encoder)
+        pretrained = True
+    else:
+        if isinstance(encoder, str):
+            config, arguments = CONFIGS[encoder]
+            encoder = config(**arguments)
+        model = AutoModel.from_config(encoder)
+    kind = model.config.model_type
+    if kind == "resnet":
+        return _resnet(model, dilated or 8, colours), pretrained
+    return _mobilenet(model, dilated, colours), pretrained
+
+
+def _load(name: str) -> tuple[Any, Colours]:
+    """Return a pretrained model, and the mean and standard deviation of its colours."""
+    kinds = ("resnet", "mobilenet_v2")
+    config = load_pretrained(name, "an encoder", AutoConfig.from_pretrained)
+    if config.model_type not in kinds:
+        raise ValueError(
+            f"Encoder `{name}` should be a model of the type {' or '.join(kinds)}. Found `{config.model_type}`."
+        )
+    colours = _colours(name)
+    if torch.get_default_device().type == "meta":  # shapes only: no file is read
+        return AutoModel.from_config(config), colours
+
+    def load(name: str) -> Any:
+        return AutoModel.from_pretrained(name, output_loading_info=True, dtype=torch.float32)
+
+    model, info = load_pretrained(name, "an encoder", load)
+    missing = sorted(key for key in info["missing_keys"] if not key.startswith(UNUSED))
+    if missing:
+        raise ValueError(
+            f"Encoder `{name}` should hold every tensor of its stages. Found {len(missing)} missing: {missing[0]}, ..."
+        )
+    return model, colours
+
+
+def _colours(name: str) -> Colours:
+    """Return mean and standard deviation of the colours, as stored with the encoder; those of ImageNet otherwise."""
+    try:
+        found, _ = ImageProcessingMixin.get_image_processor_dict(name)
+    except OSError:  # none is stored
+        return IMAGENET
+    return found.get("image_mean", IMAGENET[0]), found.get("image_std", IMAGENET[1])
+
+
+def _resnet(model: Any, dilated: int, colours: Colours) -> StagedEncoder:
+    sizes = model.config.hidden_sizes
+    levels = [Level(channels, min(4 * 2**index, dilated)) for index, channels in enumerate(sizes)]
+    stages = [list(stage.layers) for stage in model.encoder.stages]
+    _dilate(stages, levels)
+    stem = Level(model.config.embedding_size, 2)
+    return StagedEncoder(model.embedder.embedder, model.embedder.pooler, stages, stem, levels, colours)
+
+
+def _mobilenet(model: Any, dilated: int, colours: Colours) -> StagedEncoder:
+    stages = [list(model.layer[start:stop]) for start, stop in MOBILENET_STAGES]
+    channels = [blocks[-1].reduce_1x1.convolution.out_channels for blocks in stages]
+    levels = [Level(number, min(4 * 2**index, dilated or 32)) for index, number in enumerate(channels)]
+    _dilate(stages, levels)
+    stem = Level(model.conv_stem.reduce_1x1.convolution.out_channels, 2)
+    return StagedEncoder(model.conv_stem, nn.Identity(), stages, stem, levels, colours)
+
+
+def _dilate(stages: list[list[nn.Module]], levels: Sequence[Level]) -> None:
+    """Replace strides that would make a map smaller than its level by dilation, so that no weight changes its place.
+
+    The convolution that had a stride of 2 keeps the dilation of the stage before.
+    """
+    dilation = 1
+    for index, blocks in enumerate(stages[1:], start=1):
+        before, dilation = dilation, 2 * dilation if levels[index].stride == levels[index - 1].stride else dilation
+        if dilation == before:
+            continue
+        for convolution in (m for block in blocks for m in block.modules() if isinstance(m, nn.Conv2d)):
+            strided, convolution.stride = convolution.stride[0] > 1, (1, 1)
+            if convolution.kernel_size[0] > 1:
+                size = before if strided else dilation
+                convolution.dilation = (size, size)
+                if convolution.padding != (0, 0):  # transformers pads by itself, like TensorFlow, where it is zero
+                    convolution.padding = (size, size)
