@@ -1,7 +1,10 @@
 """One process = two processes = micro-batches = unequal shards, in gradients and after ten steps."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import partial
+from itertools import product
 from typing import Any
 
 import pytest
@@ -9,10 +12,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from helpers.methods import SCALARIZED
+from helpers.methods import SCALARIZED, STEPPERS
 from helpers.ranks import Job, run_ranks
-from helpers.support import Data, make_data, make_net, make_sims, mean_losses, task_losses
+from helpers.support import Data, make_data, make_net, make_sims, mean_losses, sgd, task_losses
 from torchsims import SIMS, Stepper
+from torchsims.steppers import _replicas
 
 STEPS = 10
 EQUAL, UNEQUAL = (8, 8), (11, 5)
@@ -130,6 +134,8 @@ def two_ranks() -> dict[str, list[Any]]:
     jobs: dict[str, Job] = {name: (on_rank, case) for name, case in CASES.items()}
     jobs |= {str(failure): (fails_on_the_second_rank, failure) for failure in FAILURES}
     jobs |= {"refusals": (refusals, ()), "missing head": (unlabelled_on_one_rank, ())}
+    jobs |= {f"replicas of {name}": (train_replicas, (name,)) for name in REPLICAS}
+    jobs |= {"other values": (other_values, ()), "other models": (other_models, ())}
     jobs |= {"sparse": (train_sparsely, ()), "clipped": (train_clipped, ("fsdp",))}
     return run_ranks(jobs)
 
@@ -333,3 +339,73 @@ def test_clipping_is_that_of_one_rank_where_parameters_are_sharded(two_ranks: di
     for found, norms in two_ranks["clipped"]:
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
         assert norms == pytest.approx(expected_norms, abs=1e-12)
+
+
+REPLICAS = ["SIMS", "SIMS joint", "GLS", "MGDA"]
+
+
+def train_replicas(rank: int, name: str, seed: int | None = None, ranks: int = 2) -> list[Tensor]:
+    """Train modules that start with other values on every rank; return their values and their buffers at the start."""
+    model = make_net(seed=rank if seed is None else seed, batch_norm=True, frozen=True)
+    model.norm.running_mean.fill_(rank)  # type: ignore[union-attr, operator]
+    method = STEPPERS[name](model.eval())  # with fixed batch statistics, which are those of a rank
+    buffers = torch.cat([b.reshape(-1).double() for b in model.buffers()])
+    for step in range(2):
+        method.step(task_losses, make_data(seed=step).split([16 // ranks] * ranks)[rank])
+    return [parameters_of(model), buffers]
+
+
+@pytest.mark.parametrize("name", REPLICAS)
+def test_modules_start_with_the_values_of_the_first_rank(two_ranks: dict[str, list[Any]], name: str) -> None:
+    expected = train_replicas(0, name, seed=0, ranks=1)
+    for found in two_ranks[f"replicas of {name}"]:
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-11)
+
+
+def message_of(attempt: Callable[[], Any]) -> str:
+    try:
+        attempt()
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def other_values(rank: int) -> list[str]:
+    """Return the errors of steps after the values of one rank have changed: at the start, later, and by rounding."""
+    _replicas.CHECK_EVERY = 3
+    data = make_data().split(EQUAL)[rank]
+    found = []
+    changes: list[Callable[[Tensor], Tensor]] = [lambda p: p.mul_(-1), lambda p: p.mul_(1.0001), lambda p: p[0].add_(1)]
+    for wrapper, change, (steps, challenger) in product(("plain", "ddp"), changes, ((0, False), (1, False), (1, True))):
+        model = make_net()
+        method = make_sims(wrap(model, wrapper), outer=sgd(1e-9), inner=sgd(1e-8))
+        for _ in range(steps):
+            method.step(task_losses, data)
+        with torch.no_grad(), method.challenger() if challenger else nullcontext():
+            if rank == 1:
+                change(model.trunk.weight)
+        found.append("".join(message_of(partial(method.step, task_losses, data)) for _ in range(3)))
+    return found
+
+
+def test_values_that_differ_between_ranks_are_noticed_at_the_next_check(two_ranks: dict[str, list[Any]]) -> None:
+    for rank, found in enumerate(two_ranks["other values"]):
+        assert not isinstance(found, str), found
+        sentence = (
+            "The parameters should be the same on every rank. Found other values of `trunk.weight`{} on rank {}: "
+            "load the same state on every rank, and let the method alone change parameters."
+        )
+        changed = [sentence.format(of, 1 - rank) for of in ("", "", " of the challenger")]
+        assert found == [*changed, "", "", "", *changed] * 2
+
+
+def other_models(rank: int) -> list[str]:
+    return [
+        message_of(lambda: make_sims(make_net(width=8 - rank))),
+        message_of(lambda: make_sims(make_net(batch_norm=bool(rank)))),
+    ]
+
+
+def test_other_models_on_other_ranks_are_errors(two_ranks: dict[str, list[Any]]) -> None:
+    for found in two_ranks["other models"]:
+        assert all(message.startswith("Every rank should have the same model. Found `") for message in found), found

@@ -20,6 +20,7 @@ from torchsims.steppers._global_batch import GlobalBatch, Sums, reduce_losses
 from torchsims.steppers._gradients import clip
 from torchsims.steppers._model_checks import ParameterCheck, check_tensors
 from torchsims.steppers._passes import Batch, Tasks, outside_autocast
+from torchsims.steppers._replicas import ReplicaCheck, make_equal
 from torchsims.steppers._reports import Report
 from torchsims.steppers._states import check_parameters, check_type, copied_state, reloader
 from torchsims.steppers._torch_private import forget_optimizers, has_unscaled, without_compile_prefix
@@ -49,10 +50,12 @@ class Stepper(ABC, Generic[R]):
                 raise ValueError(f"Parameter `lower_bounds` should be finite. Found {bound} for task `{task}`.")
         check_tensors(model)
         self._ranks = Ranks(model, process_group)
+        make_equal(model, self._ranks)
         trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self._names = [self._clean_name(name) for name in trainable]
         self._theta = list(trainable.values())
         self._check_parameters = ParameterCheck(model, self._clean_name, self._ranks.sharded)
+        self._check_replicas = ReplicaCheck(self._ranks)
         self._buffers = Buffers(model)
         self._accelerators = sorted({p.device for p in model.parameters() if p.device.type != "cpu"}, key=str)
         self._tasks = Tasks(expected=None if tasks is None else tuple(tasks))
@@ -191,6 +194,10 @@ class Stepper(ABC, Generic[R]):
     def _optimizers(self) -> list[Optimizer]:
         """Return the optimizers, the model's first."""
 
+    def _replicated(self) -> list[tuple[str, nn.Parameter]]:
+        """Return the parameters of all copies, by name."""
+        return [(f"`{name}`", p) for name, p in zip(self._names, self._theta, strict=True)]
+
     def _all_buffers(self) -> list[Buffers]:
         """Return the buffers of all copies."""
         return [self._buffers]
@@ -273,6 +280,7 @@ class Stepper(ABC, Generic[R]):
         if torch.is_inference_mode_enabled():
             raise RuntimeError("A step should be taken outside `torch.inference_mode`. Found it enabled.")
         self._check_parameters()
+        self._check_replicas(self._replicated())
 
     def _check_not_lent(self) -> None:
         if self._lent:

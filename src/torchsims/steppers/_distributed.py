@@ -146,8 +146,12 @@ class Ranks:
         """Give every rank the buffers of the first one, if the wrapper is configured to."""
         if self.size == 1 or self._ddp is None or not self._ddp.broadcast_buffers:
             return
+        self.broadcast_first(buffers)
+
+    def broadcast_first(self, tensors: Sequence[Tensor]) -> None:
+        """Give every rank the values of the first one."""
         source = dist.get_global_rank(self._group, 0) if self._group is not None else 0
-        for bucket, flat in _buckets(buffers):
+        for bucket, flat in _buckets(tensors):
             dist.broadcast(flat, source, group=self._group)
             _unflatten(flat, bucket)
 

@@ -89,6 +89,10 @@ class TwoCopies(Stepper[MeritReport]):
         for p in self._challenger.parameters:  # also those that the optimizer does not have
             p.grad = None
 
+    def _replicated(self) -> list[tuple[str, nn.Parameter]]:
+        theirs = zip(self._names, self._challenger.parameters, strict=True)
+        return [*super()._replicated(), *((f"`{name}` of the challenger", p) for name, p in theirs)]
+
     def _all_buffers(self) -> list[Buffers]:
         return [*super()._all_buffers(), self._challenger.buffers]
 
