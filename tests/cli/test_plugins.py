@@ -5,86 +5,94 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
-import venv
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from helpers.commands import results
+from helpers.commands import Call, results
 from helpers.training_cases import assert_same_tensors, checkpoint
 
 PLUGIN = Path(__file__).parents[2] / "examples" / "plugin"
+MODULE = "torchsims_example"
 BY_NAME = ("waves", "rootmean:power=0.25", "tiny:width=8")
-BY_PATH = ("torchsims_example:Waves", "torchsims_example:RootMean:power=0.25", "torchsims_example:TinyNet:width=8")
+BY_PATH = (f"{MODULE}:Waves", f"{MODULE}:RootMean:power=0.25", f"{MODULE}:TinyNet:width=8")
 
 
 @pytest.fixture(scope="module")
-def python(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Return the interpreter of a new environment in which the plug-in is installed."""
-    folder = tmp_path_factory.mktemp("environment") / "venv"
-    venv.create(folder, with_pip=False)
-    made = folder / "bin" / "python"
-    purelib = sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)})
-    (Path(purelib) / "outside.pth").write_text("\n".join(path for path in sys.path if path))
-    copy = shutil.copytree(PLUGIN, folder.parent / "plugin")  # building leaves files beside the source
-    install = ["install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index", str(copy)]
-    subprocess.run([sys.executable, "-m", "pip", "--python", str(made), *install], check=True, timeout=200)
-    return str(made)
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder in which the plug-in is installed."""
+    folder = tmp_path_factory.mktemp("installed")
+    copy = shutil.copytree(PLUGIN, folder / "plugin")  # building leaves files beside the source
+    install = ["install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--target"]
+    subprocess.run([sys.executable, "-m", "pip", *install, str(folder / "site"), str(copy)], check=True, timeout=200)
+    return folder / "site"
 
 
-def torchsims(python: str, *arguments: object, path: Path | None = None) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | ({} if path is None else {"PYTHONPATH": os.pathsep.join([str(path), *sys.path])})
-    command = [python, "-m", "torchsims", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=200, env=environment)
+@pytest.fixture
+def installed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let this process find the plug-in as an installed package."""
+    monkeypatch.syspath_prepend(folder)
+    yield
+    sys.modules.pop(MODULE, None)
 
 
-def go_through_everything(python: str, names: tuple[str, str, str], tmp_path: Path, path: Path | None = None) -> None:
+@pytest.fixture
+def importable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let this process import the module of the plug-in, which is not installed."""
+    monkeypatch.syspath_prepend(PLUGIN)
+    yield
+    sys.modules.pop(MODULE, None)
+
+
+def go_through_everything(call: Call, names: tuple[str, str, str], tmp_path: Path, *trusted: str) -> None:
     """Train, resume, compare, predict and report with a data set, a method and a model."""
     data, method, model = names
     again = ["--data", data, "--method", method, "--model", model]
-
-    def run(*arguments: object) -> str:
-        done = torchsims(python, *arguments, path=path)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    run("train", *again, "--out", tmp_path / "run")
+    assert call("train", *again, "--out", tmp_path / "run") == 0
     assert results(tmp_path / "run")["rows"][0]["method"].endswith("RootMean, power 0.25")
-    run("train", *again, "--epochs", "4", "--out", tmp_path / "whole")
+    assert call("train", *again, "--epochs", "4", "--out", tmp_path / "whole") == 0
     before = checkpoint(tmp_path / "run")
-    run("train", "--resume", *again, "--out", tmp_path / "run")
+    assert call("train", "--resume", *again, "--out", tmp_path / "run") == 0
     assert_same_tensors(before, checkpoint(tmp_path / "run"))
     options = ["--data", data, "--model", model, "--methods", f"ew,{method}", "--seeds", "2", "--jobs", "2"]
-    run("compare", *options, "--out", tmp_path / "compared")
+    assert call("compare", *options, "--out", tmp_path / "compared") == 0
     rows = results(tmp_path / "compared")["rows"]
     assert [row["method"].removeprefix("TinyNet, ").split(",")[0] for row in rows] == ["EW", "RootMean"]
     assert all(row["seeds"] == 2 for row in rows)
     np.savez(tmp_path / "new.npz", x=np.zeros((3, 4), dtype=np.float32))
-    trusted = ["--data", data.partition(":power")[0], "--model", model.partition(":width")[0]] if path else []
-    run("predict", tmp_path / "run", tmp_path / "new.npz", *trusted, "--out", tmp_path / "predicted")
+    assert call("predict", tmp_path / "run", tmp_path / "new.npz", *trusted, "--out", tmp_path / "predicted") == 0
     (found,) = [p for p in (tmp_path / "predicted").iterdir() if p.suffix == ".npz"]
     with np.load(found) as arrays:
         assert {name: arrays[name].shape[0] for name in arrays.files} == {"sum": 3, "wave": 3}
-    run("report", tmp_path / "run", "--out", tmp_path / "page")
+    assert call("report", tmp_path / "run", "--out", tmp_path / "page") == 0
 
 
-def test_an_installed_plugin_is_found_by_name(python: str, tmp_path: Path) -> None:
-    go_through_everything(python, BY_NAME, tmp_path)
-    listed = torchsims(python, "methods").stdout
-    assert "| rootmean | loss-level | 1 + 1 | power=0.5" in listed
+@pytest.mark.usefixtures("installed")
+def test_an_installed_plugin_is_found_by_name(call: Call, tmp_path: Path) -> None:
+    go_through_everything(call, BY_NAME, tmp_path)
 
 
-def test_any_importable_class_is_found_by_path(tmp_path: Path) -> None:
-    go_through_everything(sys.executable, BY_PATH, tmp_path, PLUGIN)
+def test_a_new_process_lists_an_installed_plugin(folder: Path) -> None:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(folder), *sys.path])}
+    command = [sys.executable, "-m", "torchsims", "methods"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, env=environment)
+    assert "| rootmean | loss-level | 1 + 1 | power=0.5" in done.stdout
 
 
-def test_a_checkpoint_imports_no_class_that_nobody_named(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("importable")
+def test_any_importable_class_is_found_by_path(call: Call, tmp_path: Path) -> None:
+    go_through_everything(call, BY_PATH, tmp_path, "--data", BY_PATH[0], "--model", f"{MODULE}:TinyNet")
+
+
+@pytest.mark.usefixtures("importable")
+def test_a_checkpoint_imports_no_class_that_nobody_named(
+    call: Call, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     data, method, model = BY_PATH
-    options = ["--data", data, "--method", method, "--model", model, "--out", tmp_path / "run"]
-    assert torchsims(sys.executable, "train", *options, path=PLUGIN).returncode == 0
+    assert call("train", "--data", data, "--method", method, "--model", model, "--out", tmp_path / "run") == 0
     np.savez(tmp_path / "new.npz", x=np.zeros((3, 4), dtype=np.float32))
     for arguments in (
         ["train", "--resume", "--out", tmp_path / "run"],
@@ -92,12 +100,17 @@ def test_a_checkpoint_imports_no_class_that_nobody_named(tmp_path: Path) -> None
         ["predict", tmp_path / "run", tmp_path / "new.npz", "--out", tmp_path / "predicted"],
         ["export", tmp_path / "run", "--out", tmp_path / "exported"],
     ):
-        done = torchsims(sys.executable, *arguments, path=PLUGIN)
-        assert done.returncode == 2, arguments
-        assert "which no installed package registers. To import it, name it again" in done.stderr
-        assert len(done.stderr.strip().splitlines()) == 1
+        sys.modules.pop(MODULE, None)
+        capsys.readouterr()
+        assert call(*arguments) == 2, arguments
+        errors = capsys.readouterr().err
+        assert "which no installed package registers. To import it, name it again" in errors
+        assert len(errors.strip().splitlines()) == 1
+        assert MODULE not in sys.modules
     # The page of a finished run needs none of them.
-    assert torchsims(sys.executable, "report", tmp_path / "run", "--out", tmp_path / "page").returncode == 0
+    sys.modules.pop(MODULE, None)
+    assert call("report", tmp_path / "run", "--out", tmp_path / "page") == 0
+    assert MODULE not in sys.modules
 
 
 @pytest.mark.parametrize(
@@ -115,17 +128,20 @@ def test_a_checkpoint_imports_no_class_that_nobody_named(tmp_path: Path) -> None
         ),
     ],
 )
-def test_a_class_that_does_not_fit_is_one_sentence(option: str, value: str, sentence: str, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("importable")
+def test_a_class_that_does_not_fit_is_one_sentence(
+    option: str, value: str, sentence: str, call: Call, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     names = dict(zip(("--data", "--method", "--model"), BY_PATH, strict=True)) | {option: value}
     options = [word for pair in names.items() for word in pair]
-    done = torchsims(sys.executable, "train", *options, "--out", tmp_path / "run", path=PLUGIN)
-    assert done.returncode == 2, done.stderr
-    assert sentence in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+    assert call("train", *options, "--out", tmp_path / "run") == 2
+    errors = capsys.readouterr().err
+    assert sentence in errors
+    assert len(errors.strip().splitlines()) == 1
 
 
-def test_objects_in_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(PLUGIN)
+@pytest.mark.usefixtures("importable")
+def test_objects_in_python(tmp_path: Path) -> None:
     from sklearn.base import clone  # type: ignore[import-untyped]
     from torchsims_example import RootMean, TinyNet, Waves
 

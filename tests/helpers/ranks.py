@@ -9,7 +9,9 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.multiprocessing.spawn import spawn
+from torch.multiprocessing.spawn import start_processes
+
+from helpers.processes import CONTEXT
 
 Job = tuple[Callable[..., Any], tuple[Any, ...]]
 
@@ -21,7 +23,9 @@ def run_ranks(jobs: Mapping[str, Job], size: int = 2) -> dict[str, list[Any]]:
     raises returns the text of its error.
     """
     with tempfile.TemporaryDirectory() as folder:
-        spawn(_worker, (size, folder, dict(jobs)), nprocs=size)  # type: ignore[no-untyped-call]
+        start_processes(  # type: ignore[no-untyped-call]
+            _worker, (size, folder, dict(jobs)), nprocs=size, start_method=CONTEXT.get_start_method()
+        )
         results = [torch.load(Path(folder) / f"{rank}.pt", weights_only=False) for rank in range(size)]
     return {name: [result[name] for result in results] for name in jobs}
 
