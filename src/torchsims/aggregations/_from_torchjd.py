@@ -35,9 +35,9 @@ def from_torchjd(method: Any, *, seed: int = 0) -> Aggregation:
     if isinstance(method, Weighting):
         return _GramianWeighting(method, seed)
     if isinstance(method, WeightedAggregator):
-        return _RowWeighting(method.weighting, seed)
+        return _OfGradients(method.weighting, seed, weighted=True)
     if isinstance(method, Aggregator):
-        return _GradientAggregator(method, seed)
+        return _OfGradients(method, seed, weighted=False)
     raise TypeError(
         "The method should be one of `torchsims.aggregations`, or a weighting or aggregator of TorchJD. "
         f"Found {type(method).__name__}."
@@ -84,21 +84,13 @@ class _GramianWeighting(WeightedAggregation):
 
 
 @final
-class _RowWeighting(Aggregation):
-    def __init__(self, weighting: Any, seed: int) -> None:
+class _OfGradients(Aggregation):
+    """A weighting of the gradients, which returns weights, or an aggregator, which returns the direction."""
+
+    def __init__(self, method: Any, seed: int, weighted: bool) -> None:
         super().__init__()
-        self.held = _TorchJDObject(weighting, seed)
+        self.held, self._weighted = _TorchJDObject(method, seed), weighted
 
     def combine(self, jacobian: Tensor, losses: Tensor, labelled: Tensor) -> tuple[Tensor, Tensor]:
-        weights = self.held(jacobian, self.training)
-        return weights @ jacobian, weights
-
-
-@final
-class _GradientAggregator(Aggregation):
-    def __init__(self, aggregator: Any, seed: int) -> None:
-        super().__init__()
-        self.held = _TorchJDObject(aggregator, seed)
-
-    def combine(self, jacobian: Tensor, losses: Tensor, labelled: Tensor) -> tuple[Tensor, Tensor]:
-        return self.held(jacobian, self.training), torch.full_like(losses, torch.nan)
+        found = self.held(jacobian, self.training)
+        return (found @ jacobian, found) if self._weighted else (found, torch.full_like(losses, torch.nan))

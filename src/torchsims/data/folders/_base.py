@@ -1,7 +1,7 @@
 """The base class of the readers of NYUv2, Cityscapes and PASCAL-Context."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import ClassVar
@@ -10,6 +10,7 @@ import numpy as np
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from torchsims.data._files import Array, as_image
 from torchsims.data.folders._views import full_view, random_view
 
 SHOWN = 3  # number of missing files that an error names
@@ -22,6 +23,7 @@ class DenseFolder(Dataset[dict[str, Tensor]], ABC):
         NAME: name of the data set.
         CLASSES: names of the classes of a pixel, by label.
         CHANNELS: number of channels of a prediction, by task.
+        FILES: folder, in which {} is the split, and suffix of the files of images and of each task.
         SPLITS: names of the splits.
         RESOLUTION: default height and width of all images; None for those of the files.
         DEPTH_POWER: -1 if ``depth`` is a depth, 1 if it is an inverse depth.
@@ -30,6 +32,7 @@ class DenseFolder(Dataset[dict[str, Tensor]], ABC):
     NAME: ClassVar[str]
     CLASSES: ClassVar[tuple[str, ...]]
     CHANNELS: ClassVar[Mapping[str, int]]
+    FILES: ClassVar[Mapping[str, tuple[str, str]]]
     SPLITS: ClassVar[tuple[str, ...]] = ("train", "val")
     RESOLUTION: ClassVar[tuple[int, int] | None] = None
     DEPTH_POWER: ClassVar[int] = -1
@@ -65,7 +68,7 @@ class DenseFolder(Dataset[dict[str, Tensor]], ABC):
                 f"Folder `{root}` should hold the split `{split}` of {self.NAME} with the tasks "
                 f"{', '.join(self.tasks)}. Missing: {'; '.join(missing)}."
             )
-        self.names = self._names()
+        self.names = self._list(self.root, split, self.tasks)
         self._resizes = resolution is not None
         height, width = self._size(self._image(self.names[0])) if resolution is None else resolution
         self.resolution = (height, width)
@@ -75,9 +78,16 @@ class DenseFolder(Dataset[dict[str, Tensor]], ABC):
         """Return what a folder lacks to be this data set, one entry per subfolder; empty if it lacks nothing."""
         if split not in cls.SPLITS:
             raise ValueError(f"Parameter `split` should be one of {', '.join(cls.SPLITS)}. Found `split = {split!r}`.")
-        if not Path(root).is_dir():
+        root, tasks = Path(root), cls._tasks(tasks)
+        if not root.is_dir():
             return [f"`{root}` (no such folder)"]
-        return list(cls._missing(Path(root), split, cls._tasks(tasks)))
+        try:
+            names = cls._list(root, split, tasks)
+        except FileNotFoundError as error:
+            return [str(error)]
+        places = [(cls.FILES[kind][0].format(split), cls.FILES[kind][1]) for kind in ("image", *tasks)]
+        found = [_missing_files(root / folder, folder, [name + suffix for name in names]) for folder, suffix in places]
+        return [entry for entry in found if entry]
 
     @property
     def channels(self) -> dict[str, int]:
@@ -114,11 +124,19 @@ class DenseFolder(Dataset[dict[str, Tensor]], ABC):
             view = random_view(shape, self.resolution, np.random.default_rng((self.seed, self.epoch, index)))
         return {name: view.apply(name, value, self.DEPTH_POWER) for name, value in item.items()}
 
+    def _path(self, name: str, kind: str) -> Path:
+        folder, suffix = self.FILES[kind]
+        return self.root / folder.format(self.split) / (name + suffix)
+
+    def _image(self, name: str) -> Tensor:
+        path = self._path(name, "image")
+        return as_image(self._pixels(path), path)
+
     def _read(self, name: str) -> dict[str, Tensor]:
         """Return the image and its labels before augmentation."""
         item = {"image": self._image(name)}
         for task in self.tasks:
-            item[task] = self._label(name, task, self._size(item["image"]))
+            item[task] = self._label(task, self._path(name, task), self._size(item["image"]))
             if self._size(item[task]) != self._size(item["image"]):
                 raise ValueError(
                     f"The label `{task}` and the image of `{name}` in `{self.split}` of `{self.root}` should be of the "
@@ -141,33 +159,28 @@ class DenseFolder(Dataset[dict[str, Tensor]], ABC):
 
     @classmethod
     @abstractmethod
-    def _missing(cls, root: Path, split: str, tasks: Sequence[str]) -> Iterable[str]:
-        """Yield a description of everything that is missing."""
+    def _list(cls, root: Path, split: str, tasks: Sequence[str]) -> list[str]:
+        """Return the names of all images, in order; if there is none, a `FileNotFoundError` says what is missing."""
+
+    @staticmethod
+    @abstractmethod
+    def _pixels(path: Path) -> Array:
+        """Read the file of an image."""
 
     @abstractmethod
-    def _names(self) -> list[str]:
-        """Return the names of all images, in order."""
-
-    @abstractmethod
-    def _image(self, name: str) -> Tensor:
-        """Read an image."""
-
-    @abstractmethod
-    def _label(self, name: str, task: str, size: tuple[int, int]) -> Tensor:
+    def _label(self, task: str, path: Path, size: tuple[int, int]) -> Tensor:
         """Read a label of an image of this size."""
 
 
-def missing_files(folder: Path, shown: str, wanted: Iterable[str]) -> Iterable[str]:
-    """Yield one entry, in which the folder is called ``shown``, if wanted files are missing in a folder."""
+def _missing_files(folder: Path, shown: str, wanted: Sequence[str]) -> str:
+    """Return an entry, in which the folder is called ``shown``, if it lacks some of the files; empty if it does not."""
     if not folder.is_dir():
-        yield f"`{shown}` (no such folder)"
-        return
-    names = list(wanted)
+        return f"`{shown}` (no such folder)"
     present = {path.name for path in folder.iterdir()}
-    missing = [name for name in names if name not in present]
-    if missing:
-        dots = ", ..." if len(missing) > SHOWN else ""
-        yield f"`{shown}` ({len(missing)} of {len(names)} files: {', '.join(missing[:SHOWN])}{dots})"
+    missing = [name for name in wanted if name not in present]
+    dots = ", ..." if len(missing) > SHOWN else ""
+    found = f"`{shown}` ({len(missing)} of {len(wanted)} files: {', '.join(missing[:SHOWN])}{dots})"
+    return found if missing else ""
 
 
 def _by(size: tuple[int, ...]) -> str:

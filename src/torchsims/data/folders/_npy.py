@@ -1,7 +1,7 @@
 """The layout of NYUv2 and Cityscapes: ``ROOT/SPLIT/KIND/NUMBER.npy``."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, final
@@ -9,15 +9,22 @@ from typing import Any, ClassVar, final
 import numpy as np
 from torch import Tensor
 
-from torchsims.data._files import as_classes, as_depth, as_image, as_normals, read_npy
-from torchsims.data.folders._base import DenseFolder, missing_files
+from torchsims.data._files import as_classes, as_depth, as_normals, read_npy
+from torchsims.data.folders._base import DenseFolder
 
-FOLDERS = {"image": "image", "seg": "label", "depth": "depth", "normals": "normal"}
 SOURCE = "source.json"
 
 
 class NpyFolder(DenseFolder):
     """A data set with one ``.npy`` file per image and kind of label."""
+
+    FILES: ClassVar = {  # the suffix is part of the name
+        "image": ("{}/image", ""),
+        "seg": ("{}/label", ""),
+        "depth": ("{}/depth", ""),
+        "normals": ("{}/normal", ""),
+    }
+    _pixels = staticmethod(read_npy)
 
     @property
     def source(self) -> dict[str, Any]:
@@ -27,27 +34,14 @@ class NpyFolder(DenseFolder):
         return found
 
     @classmethod
-    def _missing(cls, root: Path, split: str, tasks: Sequence[str]) -> Iterable[str]:
-        folders = [f"{split}/{FOLDERS[name]}" for name in ("image", *tasks)]
-        names = _numbered({path.name for folder in folders for path in (root / folder).glob("*.npy")})
+    def _list(cls, root: Path, split: str, tasks: Sequence[str]) -> list[str]:
+        folders = [cls.FILES[kind][0].format(split) for kind in ("image", *tasks)]
+        names = {path.name for folder in folders for path in (root / folder).glob("*.npy")}
         if not names:
-            yield f"`{split}` (no folder {', '.join(folders)} with a file)"
-            return
-        for folder in folders:
-            yield from missing_files(root / folder, folder, names)
+            raise FileNotFoundError(f"`{split}` (no folder {', '.join(folders)} with a file)")
+        return sorted(names, key=_by_number)
 
-    def _names(self) -> list[str]:
-        return _numbered({path.name for path in (self.root / self.split / FOLDERS["image"]).glob("*.npy")})
-
-    def _path(self, name: str, kind: str) -> Path:
-        return self.root / self.split / FOLDERS[kind] / name
-
-    def _image(self, name: str) -> Tensor:
-        path = self._path(name, "image")
-        return as_image(read_npy(path), path)
-
-    def _label(self, name: str, task: str, size: tuple[int, int]) -> Tensor:
-        path = self._path(name, task)
+    def _label(self, task: str, path: Path, size: tuple[int, int]) -> Tensor:
         array = read_npy(path)
         if task == "seg":
             return as_classes(array, path, self.CHANNELS["seg"])
@@ -106,14 +100,10 @@ class Cityscapes(NpyFolder):
     DEPTH_POWER = 1
 
 
-def _numbered(names: Iterable[str]) -> list[str]:
-    """Return names of files sorted by number; names without a number come last."""
-
-    def key(name: str) -> tuple[bool, int, str]:
-        stem = name.removesuffix(".npy")
-        return not stem.isdecimal(), int(stem) if stem.isdecimal() else 0, name
-
-    return sorted(names, key=key)
+def _by_number(name: str) -> tuple[bool, int, str]:
+    """Return the key that sorts files by number; names without a number come last."""
+    stem = name.removesuffix(".npy")
+    return not stem.isdecimal(), int(stem) if stem.isdecimal() else 0, name
 
 
 def write_frame(root: str | PathLike[str], split: str, number: int, frame: Mapping[str, Tensor]) -> None:
@@ -129,11 +119,10 @@ def write_frame(root: str | PathLike[str], split: str, number: int, frame: Mappi
         ...     len(NYUv2(folder, "train"))
         1
     """
-    unknown = sorted(set(frame) - set(FOLDERS))
-    if unknown:
-        raise ValueError(f"Parameter `frame` should hold {', '.join(FOLDERS)} only. Found {unknown}.")
+    if unknown := sorted(set(frame) - set(NpyFolder.FILES)):
+        raise ValueError(f"Parameter `frame` should hold {', '.join(NpyFolder.FILES)} only. Found {unknown}.")
     for name, value in frame.items():
-        folder = Path(root) / split / FOLDERS[name]
+        folder = Path(root) / NpyFolder.FILES[name][0].format(split)
         folder.mkdir(parents=True, exist_ok=True)
         array = value.numpy().astype(np.int16) if name == "seg" else value.movedim(0, 2).numpy().astype(np.float32)
         np.save(folder / f"{number}.npy", array)

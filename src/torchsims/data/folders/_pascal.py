@@ -5,7 +5,7 @@ Read from ``ROOT/JPEGImages/*.jpg``, ``ImageSets/Context/{train,val}.txt`` (the 
 on and 5105 to validate on. Needs the extra ``[vision]``.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, final
 
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from torchsims.data._files import as_classes, as_image, read_mat, read_pixels, unit_normals
-from torchsims.data.folders._base import DenseFolder, missing_files
+from torchsims.data.folders._base import DenseFolder
 
 VOID = 255
 PERSON = 15  # the class of PASCAL VOC
@@ -26,14 +26,6 @@ PART_OF = {
     **dict.fromkeys(("llarm", "rlarm", "lhand", "rhand"), 4),
     **dict.fromkeys(("luleg", "ruleg"), 5),
     **dict.fromkeys(("llleg", "rlleg", "lfoot", "rfoot"), 6),
-}
-LIST = "ImageSets/Context/{}.txt"  # of a split
-PATHS = {
-    "image": ("JPEGImages", ".jpg"),
-    "seg": ("semseg/VOC12", ".png"),
-    "parts": ("human_parts", ".mat"),
-    "normals": ("normals_distill", ".png"),
-    "saliency": ("sal_distill", ".png"),
 }
 
 
@@ -62,34 +54,26 @@ class PASCALContext(DenseFolder):
     )
     PARTS: ClassVar = ("background", "head", "torso", "upper arm", "lower arm", "upper leg", "lower leg")
     CHANNELS: ClassVar = {"seg": len(CLASSES), "parts": len(PARTS), "normals": 3, "saliency": 1}
+    FILES: ClassVar = {
+        "image": ("JPEGImages", ".jpg"),
+        "seg": ("semseg/VOC12", ".png"),
+        "parts": ("human_parts", ".mat"),
+        "normals": ("normals_distill", ".png"),
+        "saliency": ("sal_distill", ".png"),
+    }
     RESOLUTION = (512, 512)
+    _pixels = staticmethod(read_pixels)
 
     @classmethod
-    def _missing(cls, root: Path, split: str, tasks: Sequence[str]) -> Iterable[str]:
-        listed = LIST.format(split)
-        if not (root / listed).is_file():
-            yield f"`{listed}` (no such file)"
-            return
-        names = (root / listed).read_text().split()
-        if not names:
-            yield f"`{listed}` (no name in it)"
-        for kind in ("image", *tasks):
-            folder, suffix = PATHS[kind]
-            yield from missing_files(root / folder, folder, [name + suffix for name in names])
+    def _list(cls, root: Path, split: str, tasks: Sequence[str]) -> list[str]:
+        file = f"ImageSets/Context/{split}.txt"
+        if not (root / file).is_file():
+            raise FileNotFoundError(f"`{file}` (no such file)")
+        if not (names := (root / file).read_text().split()):
+            raise FileNotFoundError(f"`{file}` (no name in it)")
+        return names
 
-    def _names(self) -> list[str]:
-        return (self.root / LIST.format(self.split)).read_text().split()
-
-    def _path(self, name: str, kind: str) -> Path:
-        folder, suffix = PATHS[kind]
-        return self.root / folder / (name + suffix)
-
-    def _image(self, name: str) -> Tensor:
-        path = self._path(name, "image")
-        return as_image(read_pixels(path), path)
-
-    def _label(self, name: str, task: str, size: tuple[int, int]) -> Tensor:
-        path = self._path(name, task)
+    def _label(self, task: str, path: Path, size: tuple[int, int]) -> Tensor:
         if task == "parts":
             return _as_parts(read_mat(path), path, size)
         pixels = read_pixels(path)
