@@ -168,3 +168,11 @@ def test_numbers_far_from_zero_keep_their_digits() -> None:
 
 def test_the_probabilities_of_one_logit_are_those_of_both_classes() -> None:
     np.testing.assert_allclose(Target.probabilities(np.array([[0.0], [np.log(3)]])), [[0.5, 0.5], [0.25, 0.75]])
+
+
+@pytest.mark.parametrize(
+    ("column", "kind"),
+    [(["Rome", "Oslo", "Rome", "Bonn"], "class"), ([0.0, 1.0, np.nan, 0.0], "class"), ([3.0, 2.0, 4.0], "number")],
+)
+def test_text_and_two_distinct_values_are_classes(column: list[Any], kind: str) -> None:
+    assert Target.fit("t", np.array(column, dtype=object if isinstance(column[0], str) else float)).kind == kind

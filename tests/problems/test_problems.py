@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from torchsims import problems
-from torchsims.problems import F1, F2, F11, Problem, Toy, non_dominated
+from torchsims.problems import F1, F2, F11, Problem, Toy
+from torchsims.problems._base import non_dominated
 
 
 def _all_problems() -> list[Problem]:

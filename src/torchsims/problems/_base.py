@@ -50,13 +50,7 @@ class Problem(ABC):
 
 
 def non_dominated(losses: Tensor) -> Tensor:
-    """Return the rows of ``losses``, `n x 2`, that no other row dominates, by increasing first loss.
-
-    Example:
-        >>> non_dominated(torch.tensor([[3.0, 1.0], [1.0, 2.0], [2.0, 2.0], [4.0, 4.0]]))
-        tensor([[1., 2.],
-                [3., 1.]])
-    """
+    """Return the rows of ``losses``, `n x 2`, that no other row dominates, by increasing first loss."""
     by_second = losses[losses[:, 1].argsort(stable=True)]
     ordered = by_second[by_second[:, 0].argsort(stable=True)]
     best = ordered[:, 1].cummin(0).values

@@ -1,8 +1,8 @@
 """Any table with several targets, from a CSV or Parquet file."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from functools import lru_cache, partial
+from dataclasses import asdict, dataclass
+from functools import lru_cache, partial, reduce
 from pathlib import Path
 from typing import Any, ClassVar, final
 from zlib import crc32
@@ -76,17 +76,14 @@ class TableWorkload(TabularWorkload):
         self.numbers, self.codes = features.width, features.codes
 
     def split(self, name: str) -> InMemory:
-        return self._rows.split(name)
-
-    def items(self, name: str) -> int:
-        return len(self._rows.places[name])
+        return self._rows.splits[name]
 
     def prediction_state(self) -> dict[str, Any]:
         """Return the fitted features and targets, and a checksum of the table."""
         return {
             "features": asdict(self._features),
             "targets": [asdict(target) for target in self._targets.values()],
-            "checksum": self._rows.checksum(),
+            "checksum": self._rows.checksum,
         }
 
     @classmethod
@@ -125,21 +122,8 @@ class _Rows:
 
     features: Features
     targets: Sequence[Target]
-    columns: Mapping[str, Tensor]
-    places: Mapping[str, NDArray[np.int64]]
-    kept: dict[str, InMemory] = field(default_factory=dict)
-
-    def split(self, name: str) -> InMemory:
-        if name not in self.kept:
-            rows = torch.from_numpy(self.places[name])
-            self.kept[name] = InMemory({key: column[rows] for key, column in self.columns.items()})
-        return self.kept[name]
-
-    def checksum(self) -> int:
-        total = 0
-        for column in self.columns.values():
-            total = crc32(column.numpy().tobytes(), total)
-        return total
+    splits: Mapping[str, InMemory]
+    checksum: int
 
 
 @lru_cache(maxsize=2)  # every run of a comparison takes the same table
@@ -163,7 +147,9 @@ def _fit(
     numbers, codes = fitted.encode(table)  # all rows: an error in any of them is raised before the training
     columns = {"numbers": torch.from_numpy(numbers), "codes": torch.from_numpy(codes)}
     columns |= {f"{TARGET}{target.name}": _as_tensor(target.encode(table[target.name])) for target in targets}
-    return _Rows(fitted, targets, columns, places)
+    splits = {name: InMemory({key: column[rows] for key, column in columns.items()}) for name, rows in places.items()}
+    checksum = reduce(lambda total, column: crc32(column.numpy().tobytes(), total), columns.values(), 0)
+    return _Rows(fitted, targets, splits, checksum)
 
 
 def _version(path: Path) -> tuple[int, int]:

@@ -92,13 +92,11 @@ def _frame(
         )
     depth = torch.from_numpy(file["depths"][number].T.astype(np.float32)).unsqueeze(0)
     depth = depth.where(depth.isfinite(), 0.0)
-    full = (depth.shape[-2], depth.shape[-1])
-    scale = full[1] / 640, full[0] / 480
-    normals = normals_from_depth(
-        depth, (FOCAL[0] * scale[0], FOCAL[1] * scale[1]), (CENTRE[0] * scale[0], CENTRE[1] * scale[1])
-    )
+    height, width = depth.shape[-2:]
+    focal, centre = ((x * width / 640, y * height / 480) for x, y in (FOCAL, CENTRE))
+    normals = normals_from_depth(depth, focal, centre)
     frame = {"image": image, "seg": torch.from_numpy(class_map[labels]), "depth": depth, "normals": normals}
-    view = full_view(full, resolution)
+    view = full_view((height, width), resolution)
     return {name: view.apply(name, value, depth_power=-1) for name, value in frame.items()}
 
 

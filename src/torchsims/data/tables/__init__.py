@@ -3,18 +3,13 @@ r"""Tables with several targets: CSV and Parquet files, numbers and categories, 
 Example:
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from torchsims.data.tables import Features, Target, read_table, split_rows
+    >>> from torchsims.data.tables import read_table
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "houses.csv"
     ...     _ = path.write_text("rooms,town,price,sold\n3,Rome,200000,yes\n2,Oslo,,no\n4,Rome,350000,yes\n")
     ...     table = read_table(path)
     >>> table["price"].tolist(), table["town"].tolist()
     ([200000.0, nan, 350000.0], ['Rome', 'Oslo', 'Rome'])
-    >>> [Target.fit(name, table[name]).kind for name in ("town", "sold", "rooms")]
-    ['class', 'class', 'number']
-    >>> features = Features.fit(table, ["rooms", "town"])
-    >>> [part.shape for part in features.encode(table)]
-    [(3, 1), (3, 1)]
 """
 
 from torchsims.data.tables._features import Features, is_missing
