@@ -14,9 +14,8 @@ Example:
     0.5
 """
 
-from torchsims.metrics._accuracy import Accuracy, Classification
-from torchsims.metrics._auc import AUC
 from torchsims.metrics._base import TaskMetric
+from torchsims.metrics._classes import AUC, Accuracy, Classification
 from torchsims.metrics._delta_b import delta_b
 from torchsims.metrics._depth import Depth
 from torchsims.metrics._edges import Edges

@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar, final
 from zlib import crc32
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from torchsims.data.tables import Features, Target, read_table, split_rows
@@ -146,7 +144,7 @@ def _fit(
     fitted = Features.fit(train, features)
     numbers, codes = fitted.encode(table)  # all rows: an error in any of them is raised before the training
     columns = {"numbers": torch.from_numpy(numbers), "codes": torch.from_numpy(codes)}
-    columns |= {f"{TARGET}{target.name}": _as_tensor(target.encode(table[target.name])) for target in targets}
+    columns |= {f"{TARGET}{target.name}": torch.from_numpy(target.encode(table[target.name])) for target in targets}
     splits = {name: InMemory({key: column[rows] for key, column in columns.items()}) for name, rows in places.items()}
     checksum = reduce(lambda total, column: crc32(column.numpy().tobytes(), total), columns.values(), 0)
     return _Rows(fitted, targets, splits, checksum)
@@ -155,10 +153,6 @@ def _fit(
 def _version(path: Path) -> tuple[int, int]:
     """Return what changes when a file is written again; a missing file is an error of its reader."""
     return (path.stat().st_mtime_ns, path.stat().st_size) if path.is_file() else (0, 0)
-
-
-def _as_tensor(labels: NDArray[Any]) -> Tensor:
-    return torch.from_numpy(labels.astype(np.float32) if labels.dtype.kind == "f" else labels)
 
 
 def _types(types: Sequence[str], count: int) -> Sequence[str]:

@@ -75,12 +75,12 @@ class Target:
         return 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
 
     def encode(self, column: NDArray[Any]) -> NDArray[Any]:
-        """Return z in float64, or the indices of the classes; a class that is not in the training rows is missing."""
+        """Return z in float32, or the indices of the classes; a class that is not in the training rows is missing."""
         if self.classes is None:
             z: Floats = (as_numbers(self.name, column, "Target") - self.mean) / self.sd
             if np.isinf(z).any():
                 raise ValueError(f"Target `{self.name}` should be finite. Found an infinite value.")
-            return z
+            return z.astype(np.float32)
         return codes_of(column, self.classes) - 1
 
     def decode(self, outputs: NDArray[Any]) -> NDArray[Any]:
