@@ -107,7 +107,6 @@ def test_every_method_and_function_has_a_runnable_example(module: object) -> Non
         "Advance",
         "Callback",
         "Trainer",
-        "RunCell",
         "Resolved",
         "ProgressBar",
         "StoppedError",

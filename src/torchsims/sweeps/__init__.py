@@ -9,16 +9,8 @@ Example:
     ['ew', 'sims:tau=1']
 """
 
-from torchsims.sweeps.folders import (
-    ProgressBar,
-    check_alike,
-    describe_preset,
-    find_runs,
-    folder_name,
-    read_run,
-    train_and_report,
-)
-from torchsims.sweeps.local import RunCell, check_cells, run_all
+from torchsims.sweeps.folders import ProgressBar, find_runs, folder_name, train_and_report
+from torchsims.sweeps.local import check_cells
 from torchsims.sweeps.plans import (
     Comparison,
     method_grid,
@@ -31,16 +23,11 @@ from torchsims.sweeps.plans import (
 __all__ = [
     "Comparison",
     "ProgressBar",
-    "RunCell",
-    "check_alike",
     "check_cells",
-    "describe_preset",
     "find_runs",
     "folder_name",
     "method_grid",
     "option_comparison",
-    "read_run",
-    "run_all",
     "run_comparison",
     "train_and_report",
     "with_shared_temperature",

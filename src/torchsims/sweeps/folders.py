@@ -32,8 +32,6 @@ from torchsims.training import (
     train,
 )
 
-__all__ = ["ProgressBar", "check_alike", "find_runs", "folder_name", "read_run", "train_and_report"]
-
 RESULTS, SAMPLES = "results.json", "samples.npz"
 LONGEST_NAME = 160  # bytes of the name of a folder; a longer one is cut, and a digest tells it from others
 FREE = ("method", "model", "rescale", "evaluation", "seed")
@@ -63,14 +61,7 @@ def train_and_report(
     execution: Execution | None = None,
     draw: bool = False,
 ) -> Run:
-    """Train, or resume, and write the results in the folder of the run.
-
-    Args:
-        resolved: what to do.
-        folder: folder of this run alone.
-        callbacks: what is called while it trains.
-        execution: how to do it.
-        draw: whether the page has figures.
+    """Train, or resume, and write the results in the folder of the run; ``draw`` figures for its page.
 
     Example:
         >>> import tempfile
@@ -106,10 +97,6 @@ def train_and_report(
 def describe_preset(config: RunConfig, without: Sequence[str] = ()) -> tuple[str, dict[str, list[Row]]]:
     """Return a sentence on the preset of a run, and a table of what was changed, unless nothing was.
 
-    Args:
-        config: configuration of the run.
-        without: settings that are left out.
-
     Example:
         >>> from torchsims.training import complete_config
         >>> describe_preset(complete_config({"preset": "small", "epochs": 3}))[1]
@@ -124,13 +111,7 @@ def describe_preset(config: RunConfig, without: Sequence[str] = ()) -> tuple[str
 
 @final
 class ProgressBar(Callback):
-    """Shows the progress of a run and its losses.
-
-    Args:
-        progress: shows it.
-        name: name of the run.
-        warn: called with warnings.
-    """
+    """Shows the progress of the run ``name`` and its losses; ``warn`` is called with warnings."""
 
     def __init__(self, progress: Progress, name: str, warn: Callable[[str], None] = lambda sentence: None) -> None:
         self._progress, self._name, self._warn = progress, name, warn
@@ -149,12 +130,7 @@ class ProgressBar(Callback):
 
 
 def read_run(folder: Path, config: RunConfig | None = None) -> Run | None:
-    """Return the finished run in a folder, or None; raise an error if it is damaged or has another configuration.
-
-    Example:
-        >>> print(read_run(Path("no such folder")))
-        None
-    """
+    """Return the finished run in a folder, or None; raise an error if it is damaged or has another configuration."""
     path = folder / RESULTS
     if not path.exists():
         return None
@@ -164,10 +140,9 @@ def read_run(folder: Path, config: RunConfig | None = None) -> Run | None:
         if (folder / SAMPLES).exists():
             with np.load(folder / SAMPLES, allow_pickle=False) as arrays:
                 samples = {name: arrays[name] for name in arrays.files}
-        found = RunConfig.from_dict(
-            {name: value for name, value in results["settings"].items() if name in RunConfig.__dataclass_fields__}
-        )
-        run = Run.from_dict(results["run"], found, samples)
+        settings = results["settings"].items()
+        known = {name: value for name, value in settings if name in RunConfig.__dataclass_fields__}
+        run = Run.from_dict(results["run"], RunConfig.from_dict(known), samples)
     except (ValueError, KeyError, TypeError, AttributeError, OSError, EOFError, BadZipFile) as error:
         raise ValueError(
             f"The folder `{folder}` should hold a finished training run. Found none, or a damaged one."
@@ -198,7 +173,7 @@ def find_runs(folders: Sequence[Path]) -> list[Run]:
         if not here:
             raise ValueError(f"There is no finished run in `{folder}`.")
         found += sorted(here, key=_order_in(folder))
-    check_alike(found)
+    _check_alike(found)
     return found
 
 
@@ -211,16 +186,7 @@ def _order_in(folder: Path) -> Any:
     return lambda run: (labels.index(run.label) if run.label in labels else len(labels), run.seed)
 
 
-def check_alike(runs: Sequence[Run]) -> None:
-    """Raise an error if runs do not belong in one table.
-
-    Example:
-        >>> from torchsims.training import History
-        >>> run = Run("EW", RunConfig(), {}, {}, History())
-        >>> check_alike([run, run])
-        Traceback (most recent call last):
-        ValueError: Every run should be there once. Found two of EW with seed 0.
-    """
+def _check_alike(runs: Sequence[Run]) -> None:
     first = runs[0].config.to_dict()
     seen: dict[str, dict[int, Run]] = {}
     for run in runs:

@@ -2,14 +2,14 @@
 
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import TypeAlias, final
+from typing import NamedTuple, final
 
 import torch
 
@@ -30,80 +30,37 @@ from torchsims.training import (
     resolve,
 )
 
-__all__ = ["RunCell", "check_cells", "run_all"]
-
 EVERY = 8  # steps between two reports of a run
 LISTEN = 0.5  # seconds between two checks for a signal to stop
 
 
-@dataclass(frozen=True)
-class Progress:
-    """How far a run is and its last losses, or a warning."""
+class Event(NamedTuple):
+    """What a run reports: its state, how far it is or why it failed, and its last losses."""
 
+    state: RunState
     text: str = ""
-    losses: dict[str, float] = field(default_factory=dict)
-    warning: str | None = None
-
-
-@dataclass(frozen=True)
-class Ended:
-    """The end of a run: finished, or failed for a reason."""
-
-    failure: str | None = None
-
-
-Event: TypeAlias = Progress | Ended
+    losses: Mapping[str, float] = {}
 
 
 @dataclass(eq=False)
 class RunCell:
-    """One run of a comparison.
-
-    Attributes:
-        resolved: what the run does.
-        folder: folder of the run.
-        warn: called with warnings of the run.
-        state: whether it waits, runs or is over.
-        progress: how far it is.
-        losses: its last losses, by task.
-        run: what it found, once it is finished.
-        failure: why it failed, if it did.
-    """
+    """One run of a comparison: what it does and where, how far it is, and what it found once it is finished."""
 
     resolved: Resolved
     folder: Path
-    warn: Callable[[str], None] = lambda sentence: None
-    state: RunState = RunState.WAITING
-    progress: str = ""
-    losses: dict[str, float] = field(default_factory=dict)
+    warn: Callable[[str], None]
+    status: RunStatus
     run: Run | None = None
-    failure: str | None = None
 
-    @property
-    def config(self) -> RunConfig:
-        """Configuration of the run."""
-        return self.resolved.config
-
-    @property
-    def label(self) -> str:
-        """What tables call the run."""
-        return self.resolved.label
-
-    def status(self) -> RunStatus:
-        """Return what the live table shows."""
-        return RunStatus(self.label, self.config.seed, self.state, self.progress, self.losses)
-
-    def handle(self, event: Event) -> None:
-        """Take note of what a run reports."""
-        if isinstance(event, Progress) and event.warning is not None:
-            self.warn(f"{self.label}, seed {self.config.seed}: {event.warning}")
-        elif isinstance(event, Progress):
-            self.state, self.progress, self.losses = RunState.RUNNING, event.text, event.losses
-        elif event.failure is None:
-            self.state, self.progress = RunState.DONE, ""
-            self.run = read_run(self.folder, self.config)
-        else:
-            self.state, self.progress, self.failure = RunState.FAILED, event.failure, event.failure
+    def handle(self, event: Event | str) -> None:
+        """Take note of what a run reports; a text is a warning."""
+        if isinstance(event, str):
+            self.warn(f"{self.status.label}, seed {self.status.seed}: {event}")
+            return
+        losses = event.losses or self.status.values
+        self.status = replace(self.status, state=event.state, progress=event.text, values=losses)
+        if event.state is RunState.DONE:
+            self.run = read_run(self.folder, self.resolved.config)
 
 
 def run_all(
@@ -113,30 +70,21 @@ def run_all(
     show: ShowStatus,
     warn: Callable[[str], None] = lambda sentence: None,
 ) -> list[RunCell]:
-    """Run everything that is not finished yet; a run that fails does not stop the others.
+    """Run everything that is not finished yet, each in a folder in ``out / "runs"``.
 
-    Args:
-        resolved: what each run does.
-        out: each run has a folder in ``out / "runs"``.
-        execution: how many at a time, and how each.
-        show: called with the status of all runs.
-        warn: called with warnings of runs.
-
-    Raises:
-        StoppedError: after Ctrl-C, once all runs have saved their state.
-
-    Example:
-        >>> run_all([], Path("runs"), Execution(), lambda status: None)
-        []
+    A run that fails does not stop the others. After Ctrl-C, once all runs have saved their state, it raises
+    :class:`~torchsims.training.StoppedError`.
     """
-    cells = [RunCell(each, out / "runs" / folder_name(each.config), warn) for each in resolved]
-    for cell in cells:
-        cell.run = read_run(cell.folder, cell.config)
-        cell.state = RunState.WAITING if cell.run is None else RunState.DONE_BEFORE
+    cells = []
+    for each in resolved:
+        folder = out / "runs" / folder_name(each.config)
+        run = read_run(folder, each.config)
+        state = RunState.WAITING if run is None else RunState.DONE_BEFORE
+        cells.append(RunCell(each, folder, warn, RunStatus(each.label, each.config.seed, state), run))
     open_cells = [cell for cell in cells if cell.run is None]
 
     def refresh() -> None:
-        show([cell.status() for cell in cells])
+        show([cell.status for cell in cells])
 
     refresh()
     if open_cells and count_processes(execution, len(cells)) > 1:
@@ -176,11 +124,11 @@ def _run_one_by_one(cells: Sequence[RunCell], execution: Execution, refresh: Cal
         with launched() as world, asked_to_stop() as asked:
             for cell in cells:
 
-                def send(event: Event, cell: RunCell = cell) -> None:
+                def send(event: Event | str, cell: RunCell = cell) -> None:
                     cell.handle(event)
                     refresh()
 
-                send(_train(cell.config, cell.folder, execution, _Reporter(send)))
+                send(_train(cell.resolved.config, cell.folder, execution, _Reporter(send)))
                 if world.any(asked()):  # in the last moments of a run, which is finished now
                     raise StoppedError
     finally:
@@ -191,31 +139,30 @@ def _run_one_by_one(cells: Sequence[RunCell], execution: Execution, refresh: Cal
 class _Reporter(Callback):
     """Reports how far a run is."""
 
-    def __init__(self, send: Callable[[Event], None]) -> None:
-        self._send = send
-        self._steps = 0
+    def __init__(self, send: Callable[[Event | str], None]) -> None:
+        self._send, self._steps = send, 0
 
     def on_start(self, step: int, steps: int) -> None:
         self._steps = steps
-        self._send(Progress(f"step {step} of {steps}"))
+        self._send(Event(RunState.RUNNING, f"step {step} of {steps}"))
 
     def on_step(self, step: int, values: StepValues) -> None:
         if step % EVERY == 0:
-            self._send(Progress(f"step {step} of {self._steps}", dict(values.losses)))
+            self._send(Event(RunState.RUNNING, f"step {step} of {self._steps}", dict(values.losses)))
 
     def on_warning(self, sentence: str) -> None:
-        self._send(Progress(warning=sentence))
+        self._send(sentence)
 
 
-def _train(config: RunConfig, folder: Path, execution: Execution, callback: Callback) -> Ended:
+def _train(config: RunConfig, folder: Path, execution: Execution, callback: Callback) -> Event:
     """Train one run and return how it ended; its data is in memory only while it trains."""
     try:
         train_and_report(resolve(config), folder, callbacks=[callback], execution=execution)
     except StoppedError:
         raise
     except Exception as error:  # the other runs continue; the table says what happened to this one
-        return Ended(f"{type(error).__name__}: {error}")
-    return Ended()
+        return Event(RunState.FAILED, f"{type(error).__name__}: {error}")
+    return Event(RunState.DONE)
 
 
 def _worker(connection: Connection, execution: Execution) -> None:
@@ -273,7 +220,7 @@ class _Pool:
         connection, process = self._idle.pop() if self._idle else self._new_process()
         self._busy[connection] = (process, cell)
         with suppress(OSError):  # a process that is gone is noticed by the one who listens
-            connection.send((cell.config, cell.folder))
+            connection.send((cell.resolved.config, cell.folder))
 
     def _new_process(self) -> tuple[Connection, BaseProcess]:
         context = get_context("spawn")
@@ -290,9 +237,10 @@ class _Pool:
         except (EOFError, OSError):  # the process is gone
             process.join()
             del self._busy[connection]
-            event = Ended(f"its process ended with code {process.exitcode}; --resume continues it")
+            reason = f"its process ended with code {process.exitcode}; --resume continues it"
+            event = Event(RunState.FAILED, reason)
         else:
-            if isinstance(event, Ended):
+            if isinstance(event, Event) and event.state.is_over:
                 del self._busy[connection]
                 self._idle.append((connection, process))
         cell.handle(event)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from math import nan
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchsims.methods import Method
 from torchsims.models import SINGLE_TASK, Architecture
@@ -19,26 +19,12 @@ from torchsims.workloads import workload_class
 if TYPE_CHECKING:  # plots are only imported by those who draw them
     from matplotlib.figure import Figure
 
-__all__ = [
-    "Comparison",
-    "method_grid",
-    "option_comparison",
-    "run_comparison",
-    "with_shared_temperature",
-    "with_variant",
-]
-
 
 @dataclass(frozen=True)
 class Comparison:
-    """What to compare, and how to show it.
+    """What to compare, and how to show it: a title, the configurations of all runs, and the baseline of Delta_b.
 
-    Attributes:
-        title: title of the page.
-        configs: configurations of all runs.
-        baseline: configuration that Delta_b is relative to.
-        notes: sentences for the top of the page.
-        figures: makes further figures from the runs.
+    ``notes`` are sentences for the top of the page, and ``figures`` makes further figures from the runs.
 
     Example:
         >>> Comparison("Methods", (RunConfig(),), RunConfig(method="ew")).notes
@@ -110,13 +96,7 @@ def option_comparison(
 ) -> Comparison:
     """Return the comparison of EW, and of SIMS with every value of one option, with a figure over the values.
 
-    Args:
-        config: configuration of the other settings.
-        seeds: number of seeds.
-        title: title of the page.
-        option: option of SIMS.
-        values: values of the option, increasing.
-        symbol: label of the horizontal axis.
+    The values increase; ``symbol`` is the label of the horizontal axis.
 
     Example:
         >>> from torchsims.training import complete_config
@@ -158,15 +138,8 @@ def run_comparison(
 ) -> Report | None:
     """Run everything that is not finished, and return the report; None in all processes but the first.
 
-    Args:
-        comparison: what to compare.
-        resolved: its configurations, resolved.
-        out: folder of the comparison.
-        execution: how to run it.
-        command: command line that repeats it.
-        baseline: label that Delta_b is relative to.
-        show: called with the status of all runs.
-        warn: called with the warnings of runs.
+    ``resolved`` are the configurations of the comparison, ``command`` the command line that repeats it, ``baseline``
+    the label that Delta_b is relative to. ``show`` is called with the status of all runs, ``warn`` with their warnings.
 
     Example:
         >>> import tempfile
@@ -185,7 +158,7 @@ def run_comparison(
         return None
     finished = [cell.run for cell in cells if cell.run is not None]
     if not finished:
-        failures = [f"{cell.label}, seed {cell.config.seed}: {cell.failure}" for cell in cells]
+        failures = [f"{cell.status.label}, seed {cell.status.seed}: {cell.status.progress}" for cell in cells]
         raise RuntimeError(f"No run was finished. {' '.join(dict.fromkeys(failures))}")
     runs = [cell.run or _failed(cell, finished[0]) for cell in cells]
     note, details = describe_preset(comparison.configs[0], without=("method",))  # of what all runs share
@@ -202,6 +175,14 @@ def run_comparison(
 
 def _failed(cell: RunCell, like: Run) -> Run:
     """Return a run that failed: leaving it out of the means would flatter its method."""
-    metrics = {task: dict.fromkeys(values, nan) for task, values in like.metrics.items()}
-    more: dict[str, Any] = {"passes": cell.resolved.method.passes, "rescaled": cell.resolved.unscaled_label}
-    return Run(cell.label, cell.config, metrics, like.higher_is_better, History(), failure=cell.failure, **more)
+    resolved = cell.resolved
+    return Run(
+        resolved.label,
+        resolved.config,
+        {task: dict.fromkeys(values, nan) for task, values in like.metrics.items()},
+        like.higher_is_better,
+        History(),
+        failure=cell.status.progress,
+        passes=resolved.method.passes,
+        rescaled=resolved.unscaled_label,
+    )
