@@ -4,7 +4,6 @@ import os
 import shutil
 import time
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import typer
 from torchsims.cli._inputs import bad_input, warn
 from torchsims.cli._options import add_options
 from torchsims.cli._train import Out, Resume, base_config, run_comparison_command
-from torchsims.experiments import EXPERIMENTS, Experiment
+from torchsims.experiments import EXPERIMENTS, Experiment, load_experiment
 from torchsims.training.config import ComparisonConfig, Execution, RunConfig
 
 __all__ = ["reproduce"]
@@ -39,7 +38,7 @@ def _synthetic(name: str, experiment: Experiment) -> Callable[..., None]:
         if given.get("compiled", True) and not any(map(shutil.which, (os.environ.get("CXX", "g++"), "g++", "clang++"))):
             warn("no C++ compiler found: the steps are not compiled and take about ten times longer.")
             given["compiled"] = False
-        module = import_module(experiment.module)
+        module = load_experiment(name)
         with bad_input():
             settings = make_settings(**given)
             module.check(settings)
@@ -59,7 +58,7 @@ def _table(name: str, experiment: Experiment) -> Callable[..., None]:
         seeds = given.get("seeds", ComparisonConfig.seeds)
         with bad_input():
             base = base_config(given, data=experiment.data)
-            comparison = import_module(experiment.module).comparison(base, seeds)
+            comparison = load_experiment(name).comparison(base, seeds)
         words = ["torchsims", "reproduce", name]
         run_comparison_command(comparison, out or Path("runs") / name, given, words, resume=resume)
 

@@ -14,8 +14,6 @@ from torchsims.registry import Spec, choose
 from torchsims.sweeps import Comparison, method_grid, with_shared_temperature, with_variant
 from torchsims.training import RunConfig, resolve
 
-__all__ = ["comparison"]
-
 ESMM_TASKS = ("ctr", "ctcvr")  # it learns the conversion rate from their quotient
 
 

@@ -6,8 +6,6 @@ torchsims reproduce lambda --data scenes --out runs/lambda
 from torchsims.sweeps import Comparison, option_comparison
 from torchsims.training import RunConfig
 
-__all__ = ["VALUES", "comparison"]
-
 VALUES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3)
 
 

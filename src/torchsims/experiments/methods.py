@@ -9,8 +9,6 @@ here too, because it is the one that depends on the scales.
 from torchsims.sweeps import Comparison, method_grid, with_shared_temperature, with_variant
 from torchsims.training import RunConfig
 
-__all__ = ["METHODS", "comparison"]
-
 METHODS = (
     *("ew", "stl", "rlw", "uw", "dwa", "imtll", "gls", "chebyshev", "stch", "stch:normalize=yes", "famo"),
     *("mgda", "pcgrad", "cagrad", "nashmtl", "fairgrad", "gradnorm", "dbmtl"),

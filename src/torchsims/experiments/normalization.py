@@ -9,8 +9,6 @@ or a moving average over steps. The last rows are methods with one copy on divid
 from torchsims.sweeps import Comparison, method_grid, with_variant
 from torchsims.training import RunConfig
 
-__all__ = ["METHODS", "comparison"]
-
 METHODS = (
     "ew",
     "sims",

@@ -7,7 +7,6 @@ scalings of Fig. 1 x five starts. The challenger starts 0.05 away in every coord
 """
 
 from dataclasses import asdict
-from itertools import product
 
 import torch
 
@@ -15,26 +14,22 @@ from torchsims.experiments.settings import PhaseSettings as Settings
 from torchsims.problems import Toy
 from torchsims.reporting import Progress, Report, heat_maps
 from torchsims.synthetic import Saddle, run_rows
-from torchsims.synthetic.checks import check_not_negative, check_positive
-from torchsims.synthetic.methods import LR, PERTURB, SCALES, STOP_DISTANCE, offset
+from torchsims.synthetic.checks import check_settings
+from torchsims.synthetic.methods import LR, PERTURB, STOP_DISTANCE, offset, scaled_runs
 from torchsims.synthetic.tables import phase_rows
-
-__all__ = ["Settings", "check", "run"]
 
 
 def check(settings: Settings) -> None:
     """Raise an error if a setting is invalid."""
-    check_positive(settings, "taus", "ratios", "steps")
-    check_not_negative(settings, "augments")
+    check_settings(settings, zero=("augments", "seed"))
 
 
 def run(settings: Settings, progress: Progress) -> Report:
     """Run all cells at once."""
-    shape = (len(settings.augments), len(settings.taus), len(settings.ratios))
-    cells = torch.tensor(list(product(settings.augments, settings.taus, settings.ratios)), dtype=torch.float64)
-    runs = list(product(SCALES, Toy().starts.tolist()))
-    scale, starts = (torch.tensor(column, dtype=torch.float64) for column in zip(*runs, strict=True))
-    augment, tau, ratio = cells.repeat_interleave(len(runs), 0).T
+    axes = (settings.augments, settings.taus, settings.ratios)
+    cells = torch.cartesian_prod(*(torch.tensor(axis, dtype=torch.float64) for axis in axes))
+    scale, starts = scaled_runs(Toy().starts.tolist())
+    augment, tau, ratio = cells.repeat_interleave(len(starts), 0).T
     outcome = run_rows(
         Toy(),
         Saddle(tau=tau, augment=augment, inner_lr=LR * ratio, offset=offset(settings.seed)),
@@ -45,17 +40,15 @@ def run(settings: Settings, progress: Progress) -> Report:
         stop_distance=STOP_DISTANCE,
         record_every=settings.steps,
         compiled=settings.compiled,
-        progress=progress(f"{len(cells)} cells x {len(runs)} runs", settings.steps + 1),
+        progress=progress(f"{len(cells)} cells x {len(starts)} runs", settings.steps + 1),
     )
-    reached = outcome.reached.double().reshape(*shape, -1).sum(-1)
-    titles = [rf"augment $\rho$ = {augment:g}" for augment in settings.augments]
+    reached = outcome.reached.double().reshape(*map(len, axes), -1).sum(-1).numpy()
     figure = heat_maps(
-        dict(zip(titles, reached.numpy(), strict=True)),
+        {rf"augment $\rho$ = {augment:g}": panel for augment, panel in zip(settings.augments, reached, strict=True)},
         ("inner rate / outer rate", settings.ratios),
         (r"temperature $\tau$", settings.taus),
-        f"runs of {len(runs)} that reach the front",
-        limits=(0, len(runs)),
-        form=".0f",
+        f"runs of {len(starts)} that reach the front",
+        limits=(0, len(starts)),
     )
     return Report(
         title="Where SIMS reaches the front of the toy problem",
@@ -63,5 +56,5 @@ def run(settings: Settings, progress: Progress) -> Report:
         settings=asdict(settings) | {"rate": LR, "stop": STOP_DISTANCE, "perturb": PERTURB},
         rows=phase_rows(cells, outcome),
         figures={"phase": figure},
-        notes=[f"Runs of {len(runs)} that reach the front, by temperature, ratio of the rates and augmentation."],
+        notes=[f"Runs of {len(starts)} that reach the front, by temperature, ratio of the rates and augmentation."],
     )

@@ -15,12 +15,10 @@ import torch
 from torchsims.experiments.settings import ProxSettings as Settings
 from torchsims.reporting import Progress, Report
 from torchsims.synthetic import Saddle
-from torchsims.synthetic.checks import check_names, check_not_negative, check_points, check_positive
+from torchsims.synthetic.checks import check_settings
 from torchsims.synthetic.figures import plot_prox
 from torchsims.synthetic.proximal import FIXED, INNER_LR, PROBLEMS, prox_details, run_saddle
 from torchsims.synthetic.tables import table_rows
-
-__all__ = ["Settings", "check", "run"]
 
 PAPER_STEPS = {0.0: 2463, 1e-4: 2526, 1e-3: 1385, 1e-2: 711, 1e-1: 198}
 PAPER_RANK = {0.0: 1.750, 1e-4: 2.333, 1e-3: 2.917, 1e-2: 2.917, 1e-1: 2.833}
@@ -28,10 +26,7 @@ PAPER_RANK = {0.0: 1.750, 1e-4: 2.333, 1e-3: 2.917, 1e-2: 2.917, 1e-1: 2.833}
 
 def check(settings: Settings) -> None:
     """Raise an error if a setting is invalid."""
-    check_names(settings, "problems", PROBLEMS)
-    check_points(settings, "starts")
-    check_not_negative(settings, "values")
-    check_positive(settings, "tau", "steps")
+    check_settings(settings, {"problems": PROBLEMS}, zero=["values"])
 
 
 def run(settings: Settings, progress: Progress) -> Report:

@@ -10,8 +10,6 @@ from dataclasses import replace
 from torchsims.sweeps import Comparison, method_grid, with_shared_temperature, with_variant
 from torchsims.training import RunConfig, resolve
 
-__all__ = ["METHODS", "comparison"]
-
 METHODS = ("ew", "uw", "gls", "stch", "stch:normalize=yes", "foops", "logmerit", "sims")
 FACTOR = 100.0
 

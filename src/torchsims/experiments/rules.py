@@ -16,19 +16,15 @@ import torch
 from torchsims.experiments.settings import RulesSettings as Settings
 from torchsims.reporting import Progress, Report
 from torchsims.synthetic import Saddle
-from torchsims.synthetic.checks import check_names, check_points, check_positive
+from torchsims.synthetic.checks import check_settings
 from torchsims.synthetic.figures import plot_rules
 from torchsims.synthetic.proximal import CONSTANT, FIXED, INNER_LR, PROBLEMS, RULES, Rules, run_saddle
 from torchsims.synthetic.tables import table_rows
 
-__all__ = ["Settings", "check", "run"]
-
 
 def check(settings: Settings) -> None:
     """Raise an error if a setting is invalid."""
-    check_names(settings, "problems", PROBLEMS)
-    check_points(settings, "starts")
-    check_positive(settings, "tau", "steps")
+    check_settings(settings, {"problems": PROBLEMS})
 
 
 def run(settings: Settings, progress: Progress) -> Report:

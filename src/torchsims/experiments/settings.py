@@ -45,18 +45,6 @@ class VarianceSettings:
 
 
 @dataclass(frozen=True)
-class ProxSettings:
-    """Settings of ``torchsims reproduce prox``."""
-
-    problems: tuple[str, ...] = setting(("f1", "f2", "f11"), _NAMES)
-    starts: tuple[tuple[float, ...], ...] = setting(_QUADRATIC_STARTS, _STARTS)
-    values: tuple[float, ...] = setting((0.0, 1e-4, 1e-3, 1e-2, 1e-1), "Values of lambda, separated by commas.")
-    tau: float = setting(1.0, _TAU)
-    steps: int = setting(20_000, "Steps per run.")
-    compiled: bool = setting(True, _COMPILE, "--compile")
-
-
-@dataclass(frozen=True)
 class RulesSettings:
     """Settings of ``torchsims reproduce rules``."""
 
@@ -65,6 +53,13 @@ class RulesSettings:
     tau: float = setting(1.0, _TAU)
     steps: int = setting(20_000, "Steps per run.")
     compiled: bool = setting(True, _COMPILE, "--compile")
+
+
+@dataclass(frozen=True)
+class ProxSettings(RulesSettings):
+    """Settings of ``torchsims reproduce prox``."""
+
+    values: tuple[float, ...] = setting((0.0, 1e-4, 1e-3, 1e-2, 1e-1), "Values of lambda, separated by commas.")
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,6 @@ from torchsims.reporting import delta_b_by_label, heat_maps, worst_shortfalls
 from torchsims.sweeps import Comparison, method_grid, with_variant
 from torchsims.training import Run, RunConfig, label_of
 
-__all__ = ["AUGMENTS", "RATIOS", "TAUS", "comparison"]
-
 TAUS = (0.1, 0.3, 1.0, 3.0)
 AUGMENTS = (0.0, 0.01, 0.1)
 RATIOS = (2.0, 5.0, 10.0)

@@ -6,8 +6,6 @@ torchsims reproduce tau --data scenes --out runs/tau
 from torchsims.sweeps import Comparison, option_comparison
 from torchsims.training import RunConfig
 
-__all__ = ["VALUES", "comparison"]
-
 VALUES = (0.1, 0.5, 1.0, 3.0, 5.0, 10.0)
 
 

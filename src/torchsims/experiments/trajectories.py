@@ -7,32 +7,24 @@ The distance is measured in unscaled losses, so that the stop does not depend on
 """
 
 from dataclasses import asdict
-from itertools import product
-
-import torch
 
 from torchsims.experiments.settings import TrajectoriesSettings as Settings
 from torchsims.reporting import Progress, Report
-from torchsims.synthetic.checks import check_names, check_points, check_positive
+from torchsims.synthetic.checks import check_settings
 from torchsims.synthetic.figures import plot_trajectories
-from torchsims.synthetic.methods import FIXED, METHODS, SCALES, offset, run_toy, toy
+from torchsims.synthetic.methods import FIXED, METHODS, SCALES, offset, run_toy, scaled_runs, toy
 from torchsims.synthetic.tables import trajectory_rows, trajectory_summary
-
-__all__ = ["Settings", "check", "run"]
 
 
 def check(settings: Settings) -> None:
     """Raise an error if a setting is invalid."""
-    check_names(settings, "methods", METHODS)
-    check_points(settings, "starts")
-    check_positive(settings, "tau", "steps")
+    check_settings(settings, {"methods": METHODS})
     toy(settings.variant)
 
 
 def run(settings: Settings, progress: Progress) -> Report:
     """Run all methods from all starts under both scalings."""
-    runs = list(product(SCALES, settings.starts))
-    scale, starts = (torch.tensor(column, dtype=torch.float64) for column in zip(*runs, strict=True))
+    scale, starts = scaled_runs(settings.starts)
     outcomes = run_toy(settings, starts, scale, offset(settings.seed), record_every=25, progress=progress)
     return Report(
         title="Trajectories under two scalings of the losses",

@@ -6,8 +6,6 @@ torchsims reproduce transforms --data scenes --out runs/transforms
 from torchsims.sweeps import Comparison, method_grid, with_variant
 from torchsims.training import RunConfig
 
-__all__ = ["METHODS", "comparison"]
-
 METHODS = ("ew", *(f"sims:transform={psi}" for psi in ("ln", "x^2", "x", "sqrt", "asinh0.1", "asinh0.01")))
 
 

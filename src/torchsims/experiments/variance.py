@@ -12,12 +12,10 @@ import torch
 
 from torchsims.experiments.settings import VarianceSettings as Settings
 from torchsims.reporting import Progress, Report
-from torchsims.synthetic.checks import check_names, check_positive
+from torchsims.synthetic.checks import check_settings
 from torchsims.synthetic.figures import plot_variance
-from torchsims.synthetic.methods import FIXED, LABELS, METHODS, offset, run_toy, toy
+from torchsims.synthetic.methods import FIXED, METHODS, offset, run_toy, toy
 from torchsims.synthetic.tables import table_rows, variance_over_scales
-
-__all__ = ["Settings", "check", "run"]
 
 SCALES = ((1.0, 1.0), (1.0, 1.25), (1.25, 1.0), (1.0, 10.0), (10.0, 1.0), (100.0, 1.0), (1.0, 100.0))
 PAPER = {"ew": 57.322545, "foops": 57.318462, "stch": 55.757745, "gls": 0.020195, "sims": 0.020105}
@@ -25,8 +23,7 @@ PAPER = {"ew": 57.322545, "foops": 57.318462, "stch": 55.757745, "gls": 0.020195
 
 def check(settings: Settings) -> None:
     """Raise an error if a setting is invalid."""
-    check_names(settings, "methods", METHODS)
-    check_positive(settings, "tau", "seeds", "steps")
+    check_settings(settings, {"methods": METHODS})
     toy(settings.variant)
 
 
@@ -38,7 +35,7 @@ def run(settings: Settings, progress: Progress) -> Report:
     found = outcomes.values()
     variance = torch.stack([variance_over_scales(outcome.losses, len(SCALES)) for outcome in found])
     rows = table_rows(
-        method=[LABELS[name] for name in outcomes],
+        method=[METHODS[name].label for name in outcomes],
         var_1=variance[:, 0],
         var_2=variance[:, 1],
         var_mean=variance.mean(1),

@@ -91,9 +91,8 @@ def heat_maps(
     *,
     low_is_good: bool = False,
     limits: tuple[float, float] | None = None,
-    form: str = ".2f",
 ) -> Figure:
-    """Return one map per panel, all with the same colours, and the number in every cell.
+    """Return one map per panel, all with the same colours, and the number in every cell, whole or with two decimals.
 
     Args:
         panels: `up x across`, by title; NaN where there is no number.
@@ -102,16 +101,16 @@ def heat_maps(
         name: what the numbers are.
         low_is_good: whether green is low.
         limits: numbers at the ends of the colours; the smallest and the largest number by default.
-        form: format of a number.
 
     Example:
         >>> [text.get_text() for text in heat_maps({"a": np.eye(2)}, ("x", [1, 2]), ("y", [0, 3]), "z").axes[0].texts]
-        ['1.00', '0.00', '0.00', '1.00']
+        ['1', '0', '0', '1']
     """
     size = (2.1 + max(2.0, 0.62 * len(across[1])) * len(panels), 1.6 + 0.42 * len(up[1]))
     figure = Figure(figsize=size, layout="constrained")
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     known = np.concatenate([panel[np.isfinite(panel)] for panel in panels.values()])
+    decimals = 0 if (known == known.round()).all() else 2
     low, high = limits or ((known.min(), known.max()) if known.size else (0.0, 1.0))
     if low == high:  # all numbers have the colour in the middle
         low, high = low - 0.5, high + 0.5
@@ -119,7 +118,7 @@ def heat_maps(
     for axis, (title, panel) in zip(axes, panels.items(), strict=True):
         image = axis.imshow(panel, cmap=colours, vmin=low, vmax=high, origin="lower", aspect="auto")
         for cell in product(*map(range, panel.shape)):
-            text = format(panel[cell], form) if isfinite(panel[cell]) else "none"
+            text = f"{panel[cell]:.{decimals}f}" if isfinite(panel[cell]) else "none"
             red, green, blue, _ = image.cmap(image.norm(panel[cell]))
             dark = 0.3 * red + 0.6 * green + 0.1 * blue < DARK
             axis.text(cell[1], cell[0], text, ha="center", va="center", color="white" if dark else "black", fontsize=8)

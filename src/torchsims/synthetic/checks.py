@@ -1,63 +1,40 @@
-"""Checks of the settings of an experiment: each raises a ValueError of one sentence that names the setting."""
+"""One check for the settings of all synthetic experiments."""
 
-import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import fields
+from math import inf, isfinite
 from typing import Any
 
-__all__ = ["check_names", "check_not_negative", "check_points", "check_positive"]
+NOTHING: Mapping[str, Iterable[str]] = {}
 
 
-def check_names(settings: object, name: str, known: Iterable[str]) -> None:
-    """Raise an error unless the setting ``name`` holds some of the ``known`` names.
+def check_settings(
+    settings: Any, names: Mapping[str, Iterable[str]] = NOTHING, zero: Collection[str] = ("seed",)
+) -> None:
+    """Raise an error that names the first invalid setting of a dataclass, a value or a list of values.
 
-    Example:
-        >>> from types import SimpleNamespace
-        >>> check_names(SimpleNamespace(methods=("ew", "adam")), "methods", ("ew", "sims"))
-        Traceback (most recent call last):
-        ValueError: Parameter `methods` should hold some of ew, sims. Found `methods = adam`.
+    Args:
+        settings: texts, flags, pairs of finite numbers, and numbers that should be positive.
+        names: what a text of some settings may be.
+        zero: settings whose numbers may also be zero.
     """
-    known = list(known)
-    for value in _values(settings, name):
-        if value not in known:
-            raise ValueError(f"Parameter `{name}` should hold some of {', '.join(known)}. Found `{name} = {value}`.")
+    for name in (entry.name for entry in fields(settings)):
+        found = getattr(settings, name)
+        if found == ():
+            raise ValueError(f"Parameter `{name}` should not be empty. Found `{name} = {found}`.")
+        for value in found if isinstance(found, tuple) else (found,):
+            if sentence := _requirement(value, list(names.get(name, [value])), zero=name in zero):
+                raise ValueError(f"Parameter `{name}` should {sentence}. Found `{name} = {value}`.")
 
 
-def check_positive(settings: object, *names: str) -> None:
-    """Raise an error unless the settings ``names``, numbers or lists of numbers, are positive and finite.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> check_positive(SimpleNamespace(tau=-1.0), "tau")
-        Traceback (most recent call last):
-        ValueError: Parameter `tau` should be positive and finite. Found `tau = -1.0`.
-    """
-    for name in names:
-        for value in _values(settings, name):
-            if not 0 < value < math.inf:
-                raise ValueError(f"Parameter `{name}` should be positive and finite. Found `{name} = {value}`.")
-
-
-def check_not_negative(settings: object, name: str) -> None:
-    """Raise an error unless the setting ``name``, a number or a list of numbers, is finite and not negative."""
-    for value in _values(settings, name):
-        if not 0 <= value < math.inf:
-            raise ValueError(f"Parameter `{name}` should not be negative. Found `{name} = {value}`.")
-
-
-def check_points(settings: object, name: str) -> None:
-    """Raise an error unless the setting ``name`` is a list of pairs of finite numbers."""
-    for point in _values(settings, name):
-        if len(point) != 2:
-            raise ValueError(f"Parameter `{name}` should hold pairs of numbers. Found `{name} = {point}`.")
-        if not all(map(math.isfinite, point)):
-            raise ValueError(f"Parameter `{name}` should hold finite numbers. Found `{name} = {point}`.")
-
-
-def _values(settings: object, name: str) -> tuple[Any, ...]:
-    """Return the values of a setting; a single number is a list of one, and an empty list is an error."""
-    values = getattr(settings, name)
-    if not isinstance(values, tuple):
-        return (values,)
-    if not values:
-        raise ValueError(f"Parameter `{name}` should not be empty. Found `{name} = {values}`.")
-    return values
+def _requirement(value: Any, known: list[Any], *, zero: bool) -> str:
+    """Return what a value should do, or an empty text if it does."""
+    if isinstance(value, str):
+        return "" if value in known else f"hold some of {', '.join(known)}"
+    if isinstance(value, tuple) and len(value) != 2:
+        return "hold pairs of numbers"
+    if isinstance(value, tuple):
+        return "" if all(map(isfinite, value)) else "hold finite numbers"
+    if zero:
+        return "" if 0 <= value < inf else "not be negative"
+    return "" if isinstance(value, bool) or 0 < value < inf else "be positive and finite"

@@ -10,23 +10,15 @@ from torch import Tensor
 
 from torchsims.transforms import Identity, Log, Transform
 
-__all__ = ["DBMTL", "Aggregate", "GradNorm", "GradientMethod", "Stateless", "Tensors"]
-
 Tensors: TypeAlias = tuple[Tensor, ...]
 
 
 class Aggregate(NamedTuple):
-    """What a method computes from the gradients of one step.
+    """What a method computes from the gradients of one step."""
 
-    Attributes:
-        direction: direction to descend along, `runs x d`.
-        parameter_gradients: gradients of the method's own parameters, as :meth:`GradientMethod.initial_parameters`.
-        state: what the method keeps for the next step, as :meth:`GradientMethod.initial_state`.
-    """
-
-    direction: Tensor
-    parameter_gradients: Tensors = ()
-    state: Tensors = ()
+    direction: Tensor  # to descend along, `runs x d`
+    parameter_gradients: Tensors = ()  # of the method's own parameters, as :meth:`GradientMethod.initial_parameters`
+    state: Tensors = ()  # for the next step, as :meth:`GradientMethod.initial_state`
 
 
 class GradientMethod(ABC):
@@ -58,13 +50,9 @@ class GradientMethod(ABC):
 @final
 @dataclass(frozen=True)
 class Stateless(GradientMethod):
-    """A method that depends on the gradients of the current step only.
+    """A method that depends on the gradients of the current step only."""
 
-    Args:
-        direction: function from the gradients, `runs x m x d`, to the directions, `runs x d`.
-    """
-
-    direction: Callable[[Tensor], Tensor]
+    direction: Callable[[Tensor], Tensor]  # from the gradients, `runs x m x d`, to the directions, `runs x d`
 
     def aggregate(self, gradients: Tensor, losses: Tensor, parameters: Tensors, state: Tensors) -> Aggregate:
         return Aggregate(self.direction(gradients))
@@ -87,9 +75,6 @@ class GradNorm(GradientMethod):
     .. math::
         \frac{\partial}{\partial p_k} \sum_i \lvert \delta_i \rvert
         = w_k \Big( \pi_k - \frac{1}{m} \sum_i w_i \pi_i \Big), \qquad \pi_i = \operatorname{sgn}(\delta_i) \, n_i
-
-    Args:
-        alpha: :math:`\alpha`.
     """
 
     alpha: float = 1.5
@@ -122,9 +107,6 @@ class DBMTL(GradientMethod):
         \hat g_i \leftarrow \beta \hat g_i + (1 - \beta) \nabla \ln L_i
 
     - :math:`\hat g`: running means, which start at the first gradients.
-
-    Args:
-        beta: :math:`\beta`.
     """
 
     transform: ClassVar[Transform] = Log()

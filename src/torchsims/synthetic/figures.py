@@ -7,47 +7,23 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from torch import Tensor, arange
 
-from torchsims.synthetic.methods import LABELS
+from torchsims.synthetic.methods import METHODS
 from torchsims.synthetic.outcomes import Outcome
 from torchsims.synthetic.tables import variance_over_scales
 
-__all__ = ["plot_prox", "plot_rules", "plot_trajectories", "plot_variance"]
-
 START_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7f5539")
-METHOD_COLOURS = {
-    "ew": "#0072b2",
-    "gls": "#009e73",
-    "stch": "#cc79a7",
-    "foops": "#e69f00",
-    "foops-perturbed": "#7f5539",
-    "sims": "#d55e00",
-    "mgda": "#56b4e9",
-    "pcgrad": "#332288",
-    "cagrad": "#117733",
-    "nashmtl": "#882255",
-    "fairgrad": "#999933",
-    "gradnorm": "#000000",
-    "dbmtl": "#aa4499",
-}
-DASHES = {"foops": "--", "foops-perturbed": ":", "fairgrad": "--"}  # FOOPS lies on EW, FairGrad on Nash-MTL
 FLOOR = 1e-32  # zeros are drawn here on the logarithmic axis
 
 
 def plot_trajectories(front: Tensor, outcomes: Mapping[str, Outcome], scales: Sequence[tuple[float, float]]) -> Figure:
-    """Return one panel per method and scaling: the runs from all starts, and the front.
-
-    Args:
-        front: losses along the Pareto front, `k x 2`.
-        outcomes: by name of the method; runs by scaling, then by start.
-        scales: factors of the two losses, one row of panels each.
-    """
+    """Return one panel per method and scaling, each a row: the runs, by scaling, then by start, and the front."""
     figure = Figure(figsize=(2.6 * len(outcomes) + 0.6, 6.0), layout="constrained")
     axes = figure.subplots(len(scales), len(outcomes), sharex=True, sharey=True, squeeze=False)
     for column, (name, outcome) in enumerate(outcomes.items()):
         runs = arange(len(outcome.losses)).reshape(len(scales), -1).tolist()
         for axis, same_scale in zip(axes[:, column], runs, strict=True):
             _plot_runs(axis, front, outcome, same_scale)
-        axes[0, column].set_title(LABELS[name])
+        axes[0, column].set_title(METHODS[name].label)
         axes[-1, column].set_xlabel(r"$L_1$, unscaled")
     for axis, (first, second) in zip(axes[:, 0], scales, strict=True):
         axis.set_ylabel(f"scales {first:g} : {second:g}\n$L_2$, unscaled")
@@ -79,10 +55,9 @@ def plot_variance(outcomes: Mapping[str, Outcome], scales: int) -> Figure:
     left, right = figure.subplots(1, 2)
     for name, outcome in outcomes.items():
         curve = variance_over_scales(outcome.path, scales).mean(-1)
-        steps = outcome.record_every * arange(len(curve))
+        steps, method = outcome.record_every * arange(len(curve)), METHODS[name]
         for axis, values in ((left, curve), (right, curve.clamp(min=FLOOR))):
-            style = {"color": METHOD_COLOURS[name], "label": LABELS[name]}
-            axis.plot(steps.numpy(), values.numpy(), DASHES.get(name, "-"), **style)
+            axis.plot(steps.numpy(), values.numpy(), method.dashes, color=method.colour, label=method.label)
     right.set_yscale("log")
     for axis, title in ((left, "linear"), (right, "logarithmic")):
         axis.set(title=title, xlabel="step", ylabel="variance over rescalings")
@@ -95,13 +70,7 @@ def plot_variance(outcomes: Mapping[str, Outcome], scales: int) -> Figure:
 def plot_prox(
     values: Sequence[float], curves: tuple[Tensor, Tensor], paper: tuple[Mapping[float, float], Mapping[float, float]]
 ) -> Figure:
-    """Return the mean first step and the mean rank over the proximal weights.
-
-    Args:
-        values: proximal weights.
-        curves: mean first step and mean rank, one number per weight.
-        paper: the paper's numbers by weight.
-    """
+    """Return two curves over the proximal weights, mean first step and mean rank, beside the paper's numbers."""
     figure = Figure(figsize=(8.4, 3.4), layout="constrained")
     places = range(len(values))
     labels = ("mean first step with $r_k < 0.1$", "mean rank of the distance to the front")
@@ -119,13 +88,7 @@ def plot_prox(
 
 
 def plot_rules(names: Sequence[str], bars: tuple[Tensor, Tensor], *, grey: int) -> Figure:
-    """Return the mean first step and the mean rank per rule, with the number beside each bar.
-
-    Args:
-        names: names of the rules.
-        bars: mean first step and mean rank, one number per rule.
-        grey: number of rules drawn in grey, the first ones.
-    """
+    """Return bars of the mean first step and the mean rank per rule, the first ``grey`` ones in grey."""
     figure = Figure(figsize=(8.4, 4.6), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
     colours = ["0.6"] * grey + ["#d55e00"] * (len(names) - grey)

@@ -6,13 +6,15 @@ comparison is fair, there is FOOPS with the same perturbation too. Gradient-leve
 :mod:`torchsims.aggregations`.
 """
 
-from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 from torchsims.problems import Toy
+from torchsims.reporting import Progress
 from torchsims.scalarizations import EW, GLS, STCH
 from torchsims.synthetic.directions import DBMTL, GradNorm, Stateless
 from torchsims.synthetic.outcomes import Outcome
@@ -20,43 +22,6 @@ from torchsims.synthetic.rows import Method, Saddle, run_rows
 from torchsims.synthetic.two_tasks import cagrad, fairgrad, mgda, nash_mtl, pcgrad
 from torchsims.transforms import Identity
 
-__all__ = [
-    "FIXED",
-    "LABELS",
-    "LR",
-    "METHODS",
-    "PASSES",
-    "PERTURB",
-    "SCALES",
-    "STOP_DISTANCE",
-    "Progress",
-    "ToySettings",
-    "offset",
-    "run_toy",
-    "toy",
-]
-
-LABELS = {
-    "ew": "EW",
-    "gls": "GLS",
-    "stch": "STCH",
-    "foops": "FOOPS",
-    "foops-perturbed": "FOOPS perturbed",
-    "sims": "SIMS",
-    "mgda": "MGDA",
-    "pcgrad": "PCGrad",
-    "cagrad": "CAGrad",
-    "nashmtl": "Nash-MTL",
-    "fairgrad": "FairGrad",
-    "gradnorm": "GradNorm",
-    "dbmtl": "DB-MTL",
-}
-PASSES = {
-    **dict.fromkeys(("ew", "gls", "stch"), "1 + 1"),
-    **dict.fromkeys(("foops", "foops-perturbed", "sims"), "2 + 2"),
-    **dict.fromkeys(("mgda", "pcgrad", "cagrad", "nashmtl", "fairgrad", "gradnorm", "dbmtl"), "1 + 2"),
-}
-"""Forward + backward passes per step with two tasks, by name."""
 SCALES = ((1.0, 0.1), (0.1, 1.0))
 """The two scalings of the losses in Fig. 1."""
 LR = 1e-3
@@ -67,24 +32,40 @@ PERTURB = 0.05  # distance of the challenger from the model at the start, in eve
 FIXED = {"rate": LR, "stop": STOP_DISTANCE, "perturb": PERTURB, "stch_mu": STCH_MU, "foops_tau": FOOPS_TAU}
 """What the page says about settings that cannot be chosen."""
 
-METHODS: dict[str, Callable[[float, Tensor], Method]] = {
-    "ew": lambda tau, offset: EW(),
-    "gls": lambda tau, offset: GLS(),
-    "stch": lambda tau, offset: STCH(mu=STCH_MU),
-    "foops": lambda tau, offset: Saddle(tau=FOOPS_TAU, transform=Identity()),
-    "foops-perturbed": lambda tau, offset: Saddle(tau=FOOPS_TAU, transform=Identity(), offset=offset),
-    "sims": lambda tau, offset: Saddle(tau=tau, offset=offset),
-    "mgda": lambda tau, offset: Stateless(mgda),
-    "pcgrad": lambda tau, offset: Stateless(pcgrad),
-    "cagrad": lambda tau, offset: Stateless(cagrad),
-    "nashmtl": lambda tau, offset: Stateless(nash_mtl),
-    "fairgrad": lambda tau, offset: Stateless(fairgrad),
-    "gradnorm": lambda tau, offset: GradNorm(),
-    "dbmtl": lambda tau, offset: DBMTL(),
-}
-"""Methods by name, given the temperature of SIMS and the offset of the challenger."""
 
-Progress: TypeAlias = Callable[[str, int], Callable[[int], None]]
+class ToyMethod(NamedTuple):
+    """A method of the toy experiments, as tables and figures show it."""
+
+    label: str
+    passes: str  # forward + backward passes per step with two tasks
+    colour: str
+    make: Callable[[float, Tensor], Method]  # from the temperature of SIMS and the offset of the challenger
+    dashes: str = "-"
+
+
+METHODS = {
+    "ew": ToyMethod("EW", "1 + 1", "#0072b2", lambda tau, offset: EW()),
+    "gls": ToyMethod("GLS", "1 + 1", "#009e73", lambda tau, offset: GLS()),
+    "stch": ToyMethod("STCH", "1 + 1", "#cc79a7", lambda tau, offset: STCH(mu=STCH_MU)),
+    "foops": ToyMethod(  # lies on EW
+        "FOOPS", "2 + 2", "#e69f00", lambda tau, offset: Saddle(tau=FOOPS_TAU, transform=Identity()), "--"
+    ),
+    "foops-perturbed": ToyMethod(
+        "FOOPS perturbed",
+        "2 + 2",
+        "#7f5539",
+        lambda tau, offset: Saddle(tau=FOOPS_TAU, transform=Identity(), offset=offset),
+        ":",
+    ),
+    "sims": ToyMethod("SIMS", "2 + 2", "#d55e00", lambda tau, offset: Saddle(tau=tau, offset=offset)),
+    "mgda": ToyMethod("MGDA", "1 + 2", "#56b4e9", lambda tau, offset: Stateless(mgda)),
+    "pcgrad": ToyMethod("PCGrad", "1 + 2", "#332288", lambda tau, offset: Stateless(pcgrad)),
+    "cagrad": ToyMethod("CAGrad", "1 + 2", "#117733", lambda tau, offset: Stateless(cagrad)),
+    "nashmtl": ToyMethod("Nash-MTL", "1 + 2", "#882255", lambda tau, offset: Stateless(nash_mtl)),
+    "fairgrad": ToyMethod("FairGrad", "1 + 2", "#999933", lambda tau, offset: Stateless(fairgrad), "--"),  # on Nash-MTL
+    "gradnorm": ToyMethod("GradNorm", "1 + 2", "#000000", lambda tau, offset: GradNorm()),
+    "dbmtl": ToyMethod("DB-MTL", "1 + 2", "#aa4499", lambda tau, offset: DBMTL()),
+}
 
 
 def offset(seed: int, dimension: int = 2) -> Tensor:
@@ -98,60 +79,41 @@ def offset(seed: int, dimension: int = 2) -> Tensor:
     return PERTURB * (2.0 * coins.double() - 1)
 
 
+def scaled_runs(starts: Sequence[Sequence[float]]) -> tuple[Tensor, Tensor]:
+    """Return factors of the losses and starting points, one row per run: both scalings from every start."""
+    runs = product(SCALES, starts)
+    scale, points = (torch.tensor(column, dtype=torch.float64) for column in zip(*runs, strict=True))
+    return scale, points
+
+
 def toy(variant: str) -> Toy:
     """Return the toy problem; the name of the variant is checked by the problem itself."""
     return Toy(variant)  # type: ignore[arg-type]
 
 
 class ToySettings(Protocol):
-    """What the runs of an experiment on the toy problem have in common."""
+    """What the runs of an experiment on the toy problem have in common; ``tau`` is the temperature of SIMS."""
 
     @property
-    def methods(self) -> tuple[str, ...]:
-        """Keys of :data:`METHODS`."""
-
+    def methods(self) -> tuple[str, ...]: ...
     @property
-    def variant(self) -> str:
-        """Variant of the toy problem."""
-
+    def variant(self) -> str: ...
     @property
-    def tau(self) -> float:
-        """Temperature of SIMS."""
-
+    def tau(self) -> float: ...
     @property
-    def steps(self) -> int:
-        """Largest number of steps per run."""
-
+    def steps(self) -> int: ...
     @property
-    def compiled(self) -> bool:
-        """Whether to compile the steps."""
+    def compiled(self) -> bool: ...
 
 
 def run_toy(
     settings: ToySettings, starts: Tensor, scale: Tensor, offset: Tensor, *, record_every: int, progress: Progress
 ) -> dict[str, Outcome]:
-    """Run several methods on the toy problem, each from all starts at once.
-
-    Args:
-        settings: the methods and what they have in common.
-        starts: one row per run, `runs x 2`.
-        scale: factors of the losses, `runs x 2`.
-        offset: offset of the challenger, `2` or `runs x 2`.
-        record_every: steps between two entries of the recorded paths.
-        progress: starts a part of the work and returns what to call with the number of steps done.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> settings = SimpleNamespace(methods=("ew", "sims"), variant="paper", tau=0.015, steps=2, compiled=False)
-        >>> silent = lambda name, total: lambda done: None
-        >>> found = run_toy(settings, Toy().starts, torch.ones(5, 2), offset(0), record_every=1, progress=silent)
-        >>> found["sims"].path.shape
-        torch.Size([3, 5, 2])
-    """
+    """Run methods on the toy problem, each from all starts at once; the offset is `2` or `runs x 2`."""
     return {
         name: run_rows(
             toy(settings.variant),
-            METHODS[name](settings.tau, offset),
+            METHODS[name].make(settings.tau, offset),
             starts,
             scale=scale,
             steps=settings.steps,
@@ -159,7 +121,7 @@ def run_toy(
             stop_distance=STOP_DISTANCE,
             record_every=record_every,
             compiled=settings.compiled,
-            progress=progress(LABELS[name], settings.steps + 1),
+            progress=progress(METHODS[name].label, settings.steps + 1),
         )
         for name in settings.methods
     }

@@ -9,67 +9,32 @@ from torch import Tensor
 
 from torchsims.problems import Problem
 
-__all__ = ["Outcome", "Recorder", "Snapshot"]
-
 
 class Snapshot(NamedTuple):
-    """All runs before one step.
+    """All runs before one step."""
 
-    Attributes:
-        points: `runs x d`.
-        losses: unscaled losses, `runs x m`.
-        gradient_norm: norm of all gradients, or of the direction that a gradient-level method follows, `runs`.
-    """
-
-    points: Tensor
-    losses: Tensor
-    gradient_norm: Tensor
+    points: Tensor  # `runs x d`
+    losses: Tensor  # unscaled, `runs x m`
+    gradient_norm: Tensor  # of all gradients, or of the direction that a gradient-level method follows, `runs`
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """Where every run ended, and the way there.
+    """Where every run ended, and the way there."""
 
-    Attributes:
-        steps: updates until the run reached the front, or all of them, `runs`.
-        reached: whether the run came closer to the front than asked, `runs`.
-        points: final points, `runs x d`.
-        losses: unscaled losses of the final points, `runs x m`.
-        distance: distance of these losses to the front, `runs`.
-        settled: first step at which the gradient norm was below the threshold, -1 if never, `runs`.
-        settled_losses: unscaled losses at that step, NaN if never, `runs x m`.
-        path: unscaled losses at every ``record_every``-th step, `k x runs x m`; constant after a run reached the front.
-        record_every: steps between two entries of ``path``.
-    """
-
-    steps: Tensor
-    reached: Tensor
-    points: Tensor
-    losses: Tensor
-    distance: Tensor
-    settled: Tensor
-    settled_losses: Tensor
-    path: Tensor
+    steps: Tensor  # updates until the run reached the front, or all of them, `runs`
+    reached: Tensor  # whether the run came closer to the front than asked, `runs`
+    points: Tensor  # final points, `runs x d`
+    losses: Tensor  # unscaled losses of the final points, `runs x m`
+    distance: Tensor  # distance of these losses to the front, `runs`
+    settled: Tensor  # first step at which the gradient norm was below the threshold, -1 if never, `runs`
+    settled_losses: Tensor  # unscaled losses at that step, NaN if never, `runs x m`
+    path: Tensor  # unscaled losses at every ``record_every``-th step, `k x runs x m`; constant after reaching the front
     record_every: int
 
 
 class Recorder:
-    """Records the snapshots of all runs, chunk by chunk.
-
-    Args:
-        problem: problem whose front is approached.
-        starts: starting points, `runs x d`.
-        stop_distance: a run is finished when its unscaled losses are closer to the front than this; None for never.
-        settle_norm: threshold of :attr:`Outcome.settled`.
-        record_every: steps between two entries of :attr:`Outcome.path`.
-
-    Example:
-        >>> from torchsims.problems import F1
-        >>> recorder = Recorder(F1(), F1().starts[:1], stop_distance=0.05, settle_norm=0.1, record_every=1)
-        >>> recorder.record(0, [Snapshot(F1().starts[:1], F1().losses(F1().starts[:1]), torch.ones(1))])
-        >>> recorder.finished, recorder.outcome(1, torch.arange(1)).steps
-        (False, tensor([1]))
-    """
+    """Records the snapshots of all runs, chunk by chunk; its arguments are those of ``run_rows``."""
 
     def __init__(
         self, problem: Problem, starts: Tensor, *, stop_distance: float | None, settle_norm: float, record_every: int

@@ -15,21 +15,9 @@ from torch import Tensor
 from torch.optim import SGD
 
 from torchsims.problems import F1, F2, F11
-from torchsims.synthetic.methods import Progress
+from torchsims.reporting import Progress
 from torchsims.synthetic.rows import Saddle, run_rows
 from torchsims.synthetic.tables import table_rows
-
-__all__ = [
-    "CONSTANT",
-    "FIXED",
-    "INNER_LR",
-    "PROBLEMS",
-    "RULES",
-    "Rules",
-    "Settling",
-    "prox_details",
-    "run_saddle",
-]
 
 PROBLEMS: dict[str, type[F1] | type[F2] | type[F11]] = {"f1": F1, "f2": F2, "f11": F11}
 OUTER_LR, INNER_LR = 0.1, 1.0
@@ -84,8 +72,7 @@ RULES: dict[str, Forces] = CONSTANT | {
 class Rules:
     """All rules side by side, as the ``rule`` of a :class:`~torchsims.synthetic.Saddle`.
 
-    Args:
-        starts: number of starts; the rows of a start are one block with one row per rule.
+    The rows of each of the ``starts`` are one block with one row per rule.
     """
 
     def __init__(self, starts: int) -> None:
@@ -102,21 +89,13 @@ class Rules:
 
 @dataclass(frozen=True, eq=False)
 class Settling:
-    """How soon runs settle and how near to the front they end, each `start x column`.
+    """How soon runs settle and how near to the front they end, each `start x column`."""
 
-    Attributes:
-        settled: whether the gradient norm r_k was ever below 0.1.
-        first_step: first step at which it was; all steps if never.
-        distance_then: distance to the front at that step, NaN if never.
-        distance: distance to the front at the end.
-        tolerance: difference below which two distances are equal: losses are sums as large as the front.
-    """
-
-    settled: Tensor
-    first_step: Tensor
-    distance_then: Tensor
-    distance: Tensor
-    tolerance: float
+    settled: Tensor  # whether the gradient norm r_k was ever below 0.1
+    first_step: Tensor  # first step at which it was; all steps if never
+    distance_then: Tensor  # distance to the front at that step, NaN if never
+    distance: Tensor  # distance to the front at the end
+    tolerance: float  # difference below which two distances are equal: losses are sums as large as the front
 
     def rank(self, among: int | None = None) -> Tensor:
         """Return the rank of every final distance among those of the first columns, all by default: 1 is the smallest.
@@ -140,15 +119,7 @@ def run_saddle(
     compiled: bool,
     progress: Progress,
 ) -> Settling:
-    """Run a saddle on the problem ``name``, with ``columns`` rows per start.
-
-    Example:
-        >>> saddle = Saddle(tau=1.0, prox=torch.tensor([0.0, 0.1]), inner_lr=INNER_LR)
-        >>> silent = lambda name, total: lambda done: None
-        >>> found = run_saddle("f1", saddle, [(3, 1)], columns=2, steps=99, compiled=False, progress=silent)
-        >>> found.distance.shape
-        torch.Size([1, 2])
-    """
+    """Run a saddle on the problem ``name``, with ``columns`` rows per start."""
     problem = PROBLEMS[name]()
     outcome = run_rows(
         problem,

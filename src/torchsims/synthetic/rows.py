@@ -22,8 +22,6 @@ from torchsims.synthetic.directions import GradientMethod, Tensors
 from torchsims.synthetic.outcomes import Outcome, Recorder, Snapshot
 from torchsims.transforms import Log, Transform
 
-__all__ = ["Method", "ProxRule", "Saddle", "run_rows"]
-
 _CHUNK = 250  # steps between two measurements of the distance to the front
 _ADAM = partial(Adam, fused=True)  # one call per parameter group
 

@@ -4,10 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
-from torchsims.synthetic.methods import LABELS, PASSES
+from torchsims.synthetic.methods import METHODS
 from torchsims.synthetic.outcomes import Outcome
-
-__all__ = ["phase_rows", "table_rows", "trajectory_rows", "trajectory_summary", "variance_over_scales"]
 
 
 def table_rows(**columns: Tensor | Sequence[object] | str) -> list[dict[str, object]]:
@@ -25,11 +23,7 @@ def table_rows(**columns: Tensor | Sequence[object] | str) -> list[dict[str, obj
 
 
 def variance_over_scales(losses: Tensor, scales: int) -> Tensor:
-    """Return the sample variance over the scalings, averaged over seeds, `... x m`.
-
-    Args:
-        losses: `... x runs x m`, the runs by seed, then by scaling.
-        scales: number of scalings.
+    """Return the sample variance over the scalings, averaged over seeds, of `... x runs x m`: by seed, then by scaling.
 
     Example:
         >>> import torch
@@ -45,8 +39,8 @@ def trajectory_rows(outcomes: Mapping[str, Outcome], scale: Tensor, starts: Tens
         row
         for name, outcome in outcomes.items()
         for row in table_rows(
-            method=LABELS[name],
-            passes=PASSES[name],
+            method=METHODS[name].label,
+            passes=METHODS[name].passes,
             scale=scale,
             start=starts,
             end=outcome.losses,
@@ -61,8 +55,8 @@ def trajectory_summary(outcomes: Mapping[str, Outcome]) -> list[dict[str, object
     """Return one row per method: how many runs reach the front, and how far apart two scalings of a run end."""
     found = outcomes.values()
     return table_rows(
-        method=[LABELS[name] for name in outcomes],
-        passes=[PASSES[name] for name in outcomes],
+        method=[METHODS[name].label for name in outcomes],
+        passes=[METHODS[name].passes for name in outcomes],
         reached=[int(outcome.reached.sum()) for outcome in found],
         of=[len(outcome.reached) for outcome in found],
         gap_between_scalings=[float(outcome.losses.reshape(2, -1).diff(dim=0).abs().amax()) for outcome in found],

@@ -10,8 +10,6 @@ import math
 import torch
 from torch import Tensor
 
-__all__ = ["cagrad", "fairgrad", "mgda", "nash_mtl", "pcgrad"]
-
 _NORM_EPS = 1e-4  # that of `aggregations.CAGrad`: norms below this share of all gradients count as zero
 
 
@@ -21,11 +19,6 @@ def mgda(gradients: Tensor) -> Tensor:
     .. math::
         d = g_2 + w (g_1 - g_2), \qquad
         w = \Big[ \frac{- g_2^\top (g_1 - g_2)}{\lVert g_1 - g_2 \rVert^2} \Big]_0^1
-
-    Example:
-        >>> mgda(torch.tensor([[[1.0, 1.0], [1.0, -1.0]], [[1.0, 0.0], [3.0, 0.0]]]))
-        tensor([[1., 0.],
-                [1., 0.]])
     """
     first, second = gradients.unbind(-2)
     edge = first - second
@@ -39,10 +32,6 @@ def pcgrad(gradients: Tensor) -> Tensor:
     .. math::
         d = g_1 + g_2 - \min(g_1^\top g_2, 0)
         \Big( \frac{g_1}{\lVert g_1 \rVert^2} + \frac{g_2}{\lVert g_2 \rVert^2} \Big)
-
-    Example:
-        >>> pcgrad(torch.tensor([[[1.0, 0.0], [-1.0, 1.0]]]))
-        tensor([[0.5000, 1.5000]])
     """
     first, second = gradients.unbind(-2)
     conflict = _dot(first, second).clamp(max=0)
@@ -66,10 +55,6 @@ def cagrad(gradients: Tensor, c: float = 0.5) -> Tensor:
         t = - \frac{b \lVert v \rVert}{\sqrt{s^2 - b^2}}
 
     and nowhere if :math:`\lvert b \rvert \ge s`; then it falls all the way against the sign of :math:`b`.
-
-    Example:
-        >>> cagrad(torch.tensor([[[1.0, 0.0], [0.0, 1.0]]]))
-        tensor([[0.7500, 0.7500]])
     """
     first, second = gradients.unbind(-2)
     mean, edge = (first + second) / 2, first - second
@@ -89,10 +74,6 @@ def nash_mtl(gradients: Tensor, max_norm: float = 1.0) -> Tensor:
 
     It solves the equation of :func:`fairgrad`, whose direction is always :math:`\sqrt 2` long. Dividing the Gramian by
     its norm, as the iterative solver does, does not change the closed form.
-
-    Example:
-        >>> nash_mtl(torch.tensor([[[100.0, 0.0], [0.0, 1.0]]]))
-        tensor([[0.7071, 0.7071]])
     """
     direction = fairgrad(gradients)
     return direction * (max_norm / _norm(direction).clamp(min=max_norm))
@@ -108,11 +89,6 @@ def fairgrad(gradients: Tensor) -> Tensor:
     unit vectors :math:`u_i` of the gradients, :math:`d = \sqrt 2 \, (u_1 + u_2) / \lVert u_1 + u_2 \rVert`, which no
     positive factor of a loss changes. With opposite gradients there is no solution, and the direction is zero; with one
     gradient of zero, the direction is that of the other gradient.
-
-    Example:
-        >>> fairgrad(torch.tensor([[[4.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [-2.0, 0.0]]]))
-        tensor([[1., 1.],
-                [0., 0.]])
     """
     both = _ratio(gradients, _norm(gradients)).sum(-2)
     return _ratio(math.sqrt(2) * both, _norm(both))
