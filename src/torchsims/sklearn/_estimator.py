@@ -17,11 +17,8 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
 )
 
 from torchsims.data.tables import Kind, is_missing
-from torchsims.methods import Method
-from torchsims.sklearn._fit import Fit, Plan
+from torchsims.sklearn._fit import Fit
 from torchsims.sklearn._labels import names_of, read_columns, read_targets
-
-__all__ = ["MultiTaskEstimator"]
 
 AT_ONCE = 1 << 14  # rows of a prediction
 
@@ -103,18 +100,24 @@ class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         features, labels = features[known], [label[known] for label in labels]
         self._mean = features.mean(0)
         self._sd = np.where(features.min(0) < features.max(0), features.std(0), 1.0)
+        self._check_parameters()
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with torch.random.fork_rng(devices=[]):  # the global generator is the user's
-            fit = Fit((features - self._mean) / self._sd, self.targets_, labels, self._plan())
-            fit.run()
-        self.network_, self.losses_, self.starved_ = fit.network.double().eval(), np.array(fit.losses), fit.starved
+            fit = Fit((features - self._mean) / self._sd, self.targets_, labels, self.hidden, seed)
+            self.losses_, self.starved_ = fit.run(
+                self.method, self.epochs, self.batch_size, self.learning_rate, self.weight_decay
+            )
+        self.network_ = fit.network.double().eval()
         return self
 
-    def _plan(self) -> Plan:
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        hidden = tuple(self.hidden)
-        return Plan(
-            Method(self.method), hidden, self.epochs, self.batch_size, self.learning_rate, self.weight_decay, seed
-        )
+    def _check_parameters(self) -> None:
+        for name in ("epochs", "batch_size", "learning_rate"):
+            if not 0 < (value := getattr(self, name)) < float("inf"):
+                raise ValueError(f"Parameter `{name}` should be positive. Found `{name} = {value}`.")
+        if not all(width >= 1 for width in self.hidden):
+            raise ValueError(f"Parameter `hidden` should hold positive widths. Found `hidden = {self.hidden}`.")
+        if not 0 <= (decay := self.weight_decay) < float("inf"):
+            raise ValueError(f"Parameter `weight_decay` should not be negative. Found `weight_decay = {decay}`.")
 
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
         """Return numbers in the unit of y and classes by name, `row x target`, or `row` as y was."""

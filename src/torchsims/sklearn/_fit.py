@@ -1,7 +1,6 @@
 """The data of a fit in memory, and its losses; the training loop is the one of :mod:`torchsims.training`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -17,8 +16,6 @@ from torchsims.losses import TaskLosses
 from torchsims.methods import Method
 from torchsims.models import class_loss, number_loss
 from torchsims.training import Trainer
-
-__all__ = ["Fit", "Network", "Plan"]
 
 WARMUP = 0.1  # share of the steps in which the learning rate rises
 
@@ -38,55 +35,25 @@ class Network(nn.Module):
         return out
 
 
-@dataclass(frozen=True)
-class Plan:
-    """How to train; see :class:`torchsims.sklearn.MultiTaskEstimator`."""
-
-    method: Method
-    hidden: tuple[int, ...]
-    epochs: int
-    batch: int
-    lr: float
-    weight_decay: float
-    seed: int
-
-    def __post_init__(self) -> None:
-        for name, value in (("epochs", self.epochs), ("batch_size", self.batch), ("learning_rate", self.lr)):
-            if not 0 < value < float("inf"):
-                raise ValueError(f"Parameter `{name}` should be positive. Found `{name} = {value}`.")
-        if not all(width >= 1 for width in self.hidden):
-            raise ValueError(f"Parameter `hidden` should hold positive widths. Found `hidden = {self.hidden}`.")
-        if not 0 <= self.weight_decay < float("inf"):
-            raise ValueError(
-                f"Parameter `weight_decay` should not be negative. Found `weight_decay = {self.weight_decay}`."
-            )
-
-
 class Fit:
-    """One training of one network; seeds the global generator.
+    """One training of one network, in single precision; seeds the global generator.
 
-    Args:
-        features: standardised, `row x feature`.
-        targets: what is predicted.
-        labels: their columns, as :meth:`torchsims.data.tables.Target.encode` returns them.
-        plan: how to train.
-
-    Attributes:
-        network: in single precision.
-        losses: the mean loss of every target in every epoch, in native units.
-        starved: the names of the targets that were starved.
+    Features are standardised, `row x feature`; labels are as :meth:`torchsims.data.tables.Target.encode` returns them.
     """
 
     def __init__(
-        self, features: NDArray[Any], targets: Sequence[Target], labels: Sequence[NDArray[Any]], plan: Plan
+        self,
+        features: NDArray[Any],
+        targets: Sequence[Target],
+        labels: Sequence[NDArray[Any]],
+        hidden: Sequence[int],
+        seed: int,
     ) -> None:
-        self._plan, self._targets = plan, targets
+        self._targets, self._seed = targets, seed
         self._x = torch.from_numpy(np.ascontiguousarray(features, dtype=np.float32))
         self._read_labels(labels)
-        torch.manual_seed(plan.seed)
-        self.network = Network(self._x.shape[1], plan.hidden, sum(target.outputs for target in targets))
-        self.losses: list[list[float]] = []
-        self.starved: list[str] = []
+        torch.manual_seed(seed)
+        self.network = Network(self._x.shape[1], hidden, sum(target.outputs for target in targets))
 
     def _read_labels(self, labels: Sequence[NDArray[Any]]) -> None:
         """Keep numbers side by side, so that their losses are one operation, and classes one by one."""
@@ -110,19 +77,20 @@ class Fit:
             count = torch.cat([count, torch.stack([c for _, c in found])])[self._order]
         return TaskLosses(total=total, count=count)
 
-    def run(self) -> None:
-        """Train from the first epoch to the last."""
-        plan, rows = self._plan, len(self._x)
-        names = [target.name for target in self._targets]
-        adam = partial(Adam, weight_decay=plan.weight_decay, fused=True)
-        method = plan.method.build(self.network, list(map(str, range(len(names)))), plan.lr, adam, seed=plan.seed)
-        batches = max(1, round(rows / plan.batch))
-        steps = plan.epochs * batches
-        trainer = Trainer(method, self.task_losses, steps=steps, warmup=WARMUP, seed=plan.seed, names=names)
-        order = torch.Generator().manual_seed(plan.seed)
-        for _ in range(plan.epochs):
+    def run(
+        self, method: Any, epochs: int, batch_size: int, learning_rate: float, weight_decay: float
+    ) -> tuple[NDArray[np.float64], list[str]]:
+        """Train; return the losses, `epoch x target` in native units, and the names of starved targets."""
+        rows, names = len(self._x), [target.name for target in self._targets]
+        adam = partial(Adam, weight_decay=weight_decay, fused=True)
+        tasks = [str(i) for i in range(len(names))]
+        stepper = Method(method).build(self.network, tasks, learning_rate, adam, seed=self._seed)
+        batches = max(1, round(rows / batch_size))
+        steps = epochs * batches
+        trainer = Trainer(stepper, self.task_losses, steps=steps, warmup=WARMUP, seed=self._seed, names=names)
+        order = torch.Generator().manual_seed(self._seed)
+        for _ in range(epochs):
             for part in torch.randperm(rows, generator=order).tensor_split(batches):
                 trainer.step(part)
             trainer.end_epoch({})
-        self.losses = np.array([trainer.history.losses[name] for name in names]).T.tolist()
-        self.starved = list(trainer.starved)
+        return np.array([trainer.history.losses[name] for name in names]).T, list(trainer.starved)

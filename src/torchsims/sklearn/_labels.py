@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from torchsims.data.tables import Kind, Target
 
-__all__ = ["names_of", "read_columns", "read_targets"]
-
 
 def read_columns(y: Any) -> tuple[list[NDArray[Any]], bool]:
     """Return the columns of y, float64 or objects, and whether y has one dimension."""
