@@ -13,19 +13,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, final
 
-__all__ = [
-    "Registry",
-    "Spec",
-    "choose",
-    "convert_options",
-    "convert_value",
-    "import_class",
-    "is_class_path",
-    "normalize_name",
-    "option_defaults",
-    "option_text",
-    "split_list",
-]
+__all__ = ["Registry", "Spec", "choose", "split_list"]
 
 _QUOTED = r'"(?:[^"]|"")*"'
 _KEY = rf"(?:{_QUOTED}|[\w-]+)"
@@ -38,22 +26,13 @@ _CLASS_PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_
 class Spec:
     """A name and its options, as texts.
 
-    A value may hold ``:`` and ``=``, as paths do. A value that itself looks like an option, and a key that is not one
-    word, are written in double quotes; a quote inside them is doubled.
-
-    Attributes:
-        name: the name without capitals, hyphens and underscores, or ``package.module:Class`` as it was written.
-        options: the texts of the options by key.
+    The name has no capitals, hyphens and underscores, or is ``package.module:Class`` as it was written. A value may
+    hold ``:`` and ``=``, as paths do. A value that itself looks like an option, and a key that is not one word, are
+    written in double quotes; a quote inside them is doubled.
 
     Example:
-        >>> Spec.parse("Log-Merit:tau=1:augment=0.1")
-        Spec(name='logmerit', options={'tau': '1', 'augment': '0.1'})
-        >>> Spec.parse("package.module:Net:width=8").name
-        'package.module:Net'
-        >>> Spec.parse("sam2:encoder=C:/sam2:rank=4").options["encoder"]
-        'C:/sam2'
-        >>> str(Spec.parse('hps:encoder="runs/a:b=1"'))
-        'hps:encoder="runs/a:b=1"'
+        >>> Spec.parse("Log-Merit:tau=1:path=C:/sam2")
+        Spec(name='logmerit', options={'tau': '1', 'path': 'C:/sam2'})
     """
 
     name: str
@@ -116,22 +95,12 @@ def split_list(text: str) -> tuple[str, ...]:
 
 
 def normalize_name(name: str) -> str:
-    """Return a name without capitals, hyphens, underscores and spaces.
-
-    Example:
-        >>> normalize_name("Nash-MTL")
-        'nashmtl'
-    """
+    """Return a name without capitals, hyphens, underscores and spaces."""
     return re.sub(r"[-_\s]", "", name.lower())
 
 
 def is_class_path(name: str) -> bool:
-    """Return whether a name looks like ``package.module:Class``.
-
-    Example:
-        >>> is_class_path("package.module:Class"), is_class_path("sims")
-        (True, False)
-    """
+    """Return whether a name looks like ``package.module:Class``."""
     return _CLASS_PATH.fullmatch(name) is not None
 
 
@@ -152,23 +121,13 @@ def choose(kind: str, name: str, known: Iterable[str]) -> str:
 
 
 def option_defaults(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the arguments of a function that a text can give, with their defaults: numbers, words and flags.
-
-    Example:
-        >>> option_defaults(sorted)
-        {'reverse': False}
-    """
+    """Return the arguments of a function that a text can give, with their defaults: numbers, words and flags."""
     found = inspect.signature(function).parameters.values()
     return {p.name: p.default for p in found if isinstance(p.default, bool | int | float | str)}
 
 
 def convert_options(what: str, options: Mapping[str, str], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options as values of the types of their defaults.
-
-    Example:
-        >>> convert_options("method `sims`", {"tau": "1", "order": "alternating"}, {"tau": 3.0, "order": ""})
-        {'tau': 1.0, 'order': 'alternating'}
-    """
+    """Return options as values of the types of their defaults."""
     values = {}
     for key, text in options.items():
         name = choose(f"option of {what}", key.lower().replace("-", "_"), defaults)
@@ -177,12 +136,7 @@ def convert_options(what: str, options: Mapping[str, str], defaults: Mapping[str
 
 
 def convert_value(key: str, text: str, kind: type) -> bool | int | float | str:
-    """Return the text of an option as a value of a type, or raise an error that names the option.
-
-    Example:
-        >>> convert_value("tau", "0.5", float)
-        0.5
-    """
+    """Return the text of an option as a value of a type, or raise an error that names the option."""
     if kind is bool:
         if text.lower() not in ("yes", "true", "no", "false"):
             raise ValueError(f"Option `{key}` should be yes or no. Found `{key}={text}`.")
@@ -196,12 +150,7 @@ def convert_value(key: str, text: str, kind: type) -> bool | int | float | str:
 
 
 def option_text(value: object) -> str:
-    """Return the shortest text that :func:`convert_options` turns into the value.
-
-    Example:
-        >>> option_text(1.0), option_text(True), option_text(0.1)
-        ('1', 'yes', '0.1')
-    """
+    """Return the shortest text that :func:`convert_options` turns into the value: 1 for 1.0, yes for True."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
@@ -209,13 +158,8 @@ def option_text(value: object) -> str:
     return str(value)
 
 
-def import_class(path: str) -> Any:
-    """Return what ``package.module:Class`` names.
-
-    Example:
-        >>> import_class("collections:OrderedDict").__name__
-        'OrderedDict'
-    """
+def _import_class(path: str) -> Any:
+    """Return what ``package.module:Class`` names."""
     module, _, name = path.partition(":")
     try:
         found = import_module(module)
@@ -235,10 +179,8 @@ def import_class(path: str) -> Any:
 class Registry:
     """Classes by name: built in, registered by an installed package, or named as ``package.module:Class``.
 
-    Args:
-        kind: what the classes are called in errors, such as ``"method"``.
-        group: the entry-point group of other packages, such as ``"torchsims.methods"``.
-        builtin: returns the classes that are built in, or their paths, by name.
+    ``kind`` is what they are called in errors, ``group`` the entry-point group of other packages, and ``builtin``
+    returns the classes that are built in, or their paths, by name.
 
     Example:
         >>> registry = Registry("container", "torchsims.containers", lambda: {"list": "builtins:list"})
@@ -256,12 +198,12 @@ class Registry:
     def load(self, name: str) -> Any:
         """Return the class; an unknown name is an error that suggests the nearest one."""
         if is_class_path(name):
-            return import_class(name)
+            return _import_class(name)
         if (found := self._builtin().get(name)) is not None:
-            return import_class(found) if isinstance(found, str) else found
+            return _import_class(found) if isinstance(found, str) else found
         for entry in self._entry_points():
             if normalize_name(entry.name) == name:
-                return import_class(entry.value)
+                return _import_class(entry.value)
         choose(self.kind, name, self.names())
         raise AssertionError(f"The registry of {self.group} lists `{name}` and does not hold it.")
 

@@ -16,7 +16,8 @@ import torch
 
 from helpers.commands import Call, results
 from helpers.training_cases import DATA, assert_same_tensors, checkpoint, small
-from torchsims.methods import Method, names
+from torchsims.experiments import load_experiment
+from torchsims.methods import METHODS, Method
 from torchsims.training import complete_config, resolve
 from torchsims.training.checkpoints import lock_folder
 
@@ -36,7 +37,7 @@ def snapshot(folder: Path) -> dict[str, bytes]:
 def test_the_list_has_every_method(call: Call, capsys: pytest.CaptureFixture[str]) -> None:
     assert call("methods") == 0
     lines = capsys.readouterr().out.splitlines()
-    for name in names():
+    for name in METHODS.names():
         (line,) = [line for line in lines if line.startswith(f"| {name} |")]
         assert Method(name).family in line
         assert Method(name).passes in line
@@ -305,10 +306,7 @@ def test_a_table_leaves_its_rows_and_its_figure(name: str, call: Call, tmp_path:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_every_table_names_methods_that_exist(name: str) -> None:
-    from importlib import import_module
-
-    module = import_module(f"torchsims.experiments.{name.replace('lambda', 'lambda_')}")
-    configs = module.comparison(complete_config(small().to_dict()), 2).configs
+    configs = load_experiment(name).comparison(complete_config(small().to_dict()), 2).configs
     assert len({resolve(config).label for config in configs}) == TABLES[name]
 
 

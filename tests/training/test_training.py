@@ -14,7 +14,7 @@ from torch.nn.functional import dropout
 
 from helpers.ranks import run_ranks
 from helpers.training_cases import assert_same_tensors, checkpoint, small, tensors
-from torchsims.methods import names
+from torchsims.methods import METHODS
 from torchsims.training import (
     Callback,
     Execution,
@@ -78,7 +78,7 @@ def test_the_same_factor_changes_equal_weights(tmp_path: Path) -> None:
 # Stopping and resuming.
 
 # Fixed weights need a weight per task.
-TRAINED = [name if name != "fixed" else "fixed:seg=1:depth=2:normals=3" for name in names()]
+TRAINED = [name if name != "fixed" else "fixed:seg=1:depth=2:normals=3" for name in METHODS.names()]
 
 
 @pytest.mark.parametrize("method", [*TRAINED, "stch:normalize=yes:warmup_epochs=1", "foops:normalizer=ema"])

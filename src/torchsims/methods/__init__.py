@@ -11,6 +11,6 @@ Example:
     ('SIMS, tau 1', 'merit function')
 """
 
-from torchsims.methods.registry import METHODS, Method, catalogue, names
+from torchsims.methods.registry import METHODS, Method, catalogue
 
-__all__ = ["METHODS", "Method", "catalogue", "names"]
+__all__ = ["METHODS", "Method", "catalogue"]

@@ -17,8 +17,6 @@ from torchsims.scalarizations import Scalarization
 from torchsims.steppers import SIMS, Aggregated, OptimizerFactory, Scalarized, Stepper
 from torchsims.transforms import Asinh, Identity, Log, Power, Transform
 
-__all__ = ["Family", "find_family"]
-
 RATIO = 2.0  # learning rate of the challenger over that of the model
 DEFAULT = "default"  # the transform that a method is defined with
 
@@ -40,23 +38,15 @@ MakeOptimizer: TypeAlias = Callable[[float], OptimizerFactory]
 
 
 class Family(ABC):
-    """How the stepper of one class of methods is made.
+    """How the stepper of a method is made: of a class, or of an object, of which every stepper gets a copy."""
 
-    Args:
-        kind: the class, or an object of it, of which every stepper gets a copy.
-
-    Attributes:
-        label: name of the family.
-        passes: forward + backward passes per step.
-        defaults: options that a text can give, with their defaults.
-    """
-
-    label: str
-    passes: str
-    defaults: dict[str, Any]
+    label: str  # name of the family
+    passes: str  # forward + backward passes per step
+    defaults: dict[str, Any]  # options that a text can give
 
     def __init__(self, kind: Any) -> None:
         self._kind = kind
+        self._own = option_defaults(kind) if isinstance(kind, type) else {}
 
     def convert(self, what: str, options: Mapping[str, str]) -> dict[str, Any]:
         """Return the texts of options as values."""
@@ -90,7 +80,7 @@ class MeritFamily(Family):
         super().__init__(kind)
         own = {"transform": "ln"} if kind is SIMS else {}
         # Joint by default: a single process has the room, and it is the faster of two ways to the same numbers.
-        self.defaults = {**option_defaults(kind), "evaluation": "joint", "ratio": RATIO, **own, "normalizer": "none"}
+        self.defaults = {**self._own, "evaluation": "joint", "ratio": RATIO, **own, "normalizer": "none"}
 
     def build(
         self, model: nn.Module, tasks: Sequence[str], optimizer: MakeOptimizer, options: dict[str, Any]
@@ -115,11 +105,9 @@ class ScalarizedFamily(Family):
     def __init__(self, kind: Any) -> None:
         super().__init__(kind)
         self.passes = "2 + 1" if getattr(kind, "observes", False) else "1 + 1"
-        own = option_defaults(kind) if isinstance(kind, type) else {}
-        self.defaults = {**own, "normalizer": "none"}
-        self._by_task: str | None = (
-            getattr(kind, "options_by_task", None) if isinstance(kind, type) else None
-        )  # not TorchJD's
+        self.defaults = {**self._own, "normalizer": "none"}
+        by_task = getattr(kind, "options_by_task", None)  # none of TorchJD's has it
+        self._by_task: str | None = by_task if isinstance(kind, type) else None
 
     def convert(self, what: str, options: Mapping[str, str]) -> dict[str, Any]:
         if self._by_task is None:
@@ -144,8 +132,7 @@ class AggregatedFamily(Family):
 
     def __init__(self, kind: Any) -> None:
         super().__init__(kind)
-        own = option_defaults(kind) if isinstance(kind, type) else {}
-        self.defaults = {**own, "transform": DEFAULT, "normalizer": "none"}
+        self.defaults = {**self._own, "transform": DEFAULT, "normalizer": "none"}
 
     def build(
         self, model: nn.Module, tasks: Sequence[str], optimizer: MakeOptimizer, options: dict[str, Any]
@@ -157,12 +144,7 @@ class AggregatedFamily(Family):
 
 
 def find_family(kind: Any, name: str) -> Family:
-    """Return the family of a class of methods, or of an object of one.
-
-    Args:
-        kind: a scalarization, an aggregation, a subclass of SIMS, or a method of TorchJD.
-        name: what the method is called in an error.
-    """
+    """Return the family of a class of methods, or of an object of one; an error calls it ``name``."""
     found = kind if isinstance(kind, type) else type(kind)
     if issubclass(found, SIMS) and isinstance(kind, type):
         return MeritFamily(kind)

@@ -14,38 +14,16 @@ from torchsims.methods.families import find_family
 from torchsims.registry import Registry, Spec, normalize_name, option_text
 from torchsims.steppers import FOOPS, SIMS, OptimizerFactory, Stepper
 
-__all__ = ["METHODS", "Method", "catalogue", "names"]
-
 
 def _builtin() -> dict[str, type]:
-    """Return every method that is built in: a new one needs no line here."""
-    found: list[Any] = [SIMS, FOOPS]
-    for module in (scalarizations, aggregations):
-        found += [kind for kind in map(module.__dict__.get, module.__all__) if _is_method(kind)]
-    return {_name(kind): kind for kind in found}
-
-
-def _is_method(kind: object) -> bool:
-    """Return whether something is a method, and not a base class or a function."""
-    return isinstance(kind, type) and not isabstract(kind)
-
-
-def _name(kind: type) -> str:
-    return normalize_name(str(getattr(kind, "short_name", None) or kind.__name__))
+    """Return every method that is built in, without base classes and functions: a new one needs no line here."""
+    found = [getattr(module, name) for module in (scalarizations, aggregations) for name in module.__all__]
+    kinds = [SIMS, FOOPS, *(kind for kind in found if isinstance(kind, type) and not isabstract(kind))]
+    return {normalize_name(str(getattr(kind, "short_name", None) or kind.__name__)): kind for kind in kinds}
 
 
 METHODS = Registry("method", "torchsims.methods", _builtin)
 """The registry of methods; other packages add theirs with the entry-point group ``torchsims.methods``."""
-
-
-def names() -> tuple[str, ...]:
-    """Return the names of all registered methods.
-
-    Example:
-        >>> names()[:4]
-        ('sims', 'foops', 'dwa', 'ew')
-    """
-    return METHODS.names()
 
 
 def catalogue() -> list[dict[str, str]]:
@@ -57,7 +35,7 @@ def catalogue() -> list[dict[str, str]]:
         >>> catalogue()[0]["family"]
         'merit function'
     """
-    families = {name: find_family(METHODS.load(name), name) for name in names()}
+    families = {name: find_family(METHODS.load(name), name) for name in METHODS.names()}
     return [
         {
             "method": name,
@@ -78,11 +56,6 @@ class Method:
             TorchJD, of which every stepper gets a copy. Beside the arguments of the class, the options are ``ratio``
             (learning rate of the challenger over that of the model), ``transform`` and ``normalizer``.
 
-    Attributes:
-        name: the registered name, or ``package.module:Class``.
-        options: values of the given options.
-        label: what tables and plots call the method.
-
     Example:
         >>> Method("imtl-l").name
         'imtll'
@@ -101,7 +74,8 @@ class Method:
         self._family = find_family(kind, self.name)
         self.options = self._family.convert(f"method `{self.name}`", spec.options)
         self._texts = _texts(self.options)
-        self.label = ", ".join([_label(kind), *(f"{key} {text}" for key, text in self._texts.items())])
+        class_name = (kind if isinstance(kind, type) else type(kind)).__name__
+        self.label = ", ".join([class_name, *(f"{key} {text}" for key, text in self._texts.items())])
 
     def __str__(self) -> str:
         return str(Spec(self.name, dict(sorted(self._texts.items()))))
@@ -138,13 +112,9 @@ class Method:
     ) -> Stepper[Any]:
         """Return the stepper that trains ``model``.
 
-        Args:
-            model: the module.
-            tasks: names of the losses.
-            lr: learning rate of the model; that of the challenger is ``ratio`` times as large.
-            optimizer: makes an optimizer from named parameters and ``lr``.
-            evaluation: ``"sequential"`` or ``"joint"`` for methods with two copies whose options leave it open.
-            seed: seed of a method that draws random numbers, unless its options have one.
+        The learning rate of the challenger is ``ratio`` times that of the model. ``evaluation`` (``"sequential"`` or
+        ``"joint"``, for methods with two copies) and ``seed`` (of a method that draws random numbers) are defaults of
+        the options.
 
         Example:
             >>> Method("sims:tau=1").build(nn.Linear(2, 2), tasks=["a", "b"], lr=1e-3).tau
@@ -163,11 +133,6 @@ def _texts(options: Mapping[str, Any]) -> dict[str, str]:
     """Return the texts of options; numbers by task stand for themselves."""
     texts: dict[str, str] = {}
     for key, value in options.items():
-        texts |= (
-            {k: option_text(v) for k, v in value.items()} if isinstance(value, Mapping) else {key: option_text(value)}
-        )
+        by_task = value if isinstance(value, Mapping) else {key: value}
+        texts |= {name: option_text(entry) for name, entry in by_task.items()}
     return texts
-
-
-def _label(kind: Any) -> str:
-    return (kind if isinstance(kind, type) else type(kind)).__name__
