@@ -6,7 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torchsims.training import RunConfig, complete_config, read_checkpoint
+from torchsims.training import RunConfig, complete_config
+from torchsims.training.checkpoints import read_checkpoint
 
 DATA = "scenes:images=16:resolution=32"
 

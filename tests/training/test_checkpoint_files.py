@@ -11,8 +11,8 @@ from helpers.optimizers import OPTIMIZERS, build_with, inputs, two_losses
 from helpers.small_runs import differences, snapshot
 from helpers.training_cases import small
 from torchsims.sweeps import with_variant
-from torchsims.training import RunConfig, Trainer, complete_config, read_checkpoint
-from torchsims.training.checkpoints import PREVIOUS, save_checkpoint
+from torchsims.training import RunConfig, Trainer, complete_config
+from torchsims.training.checkpoints import PREVIOUS, read_checkpoint, save_checkpoint
 
 
 def test_a_flipped_bit_of_a_tensor_is_noticed(tmp_path: Path) -> None:

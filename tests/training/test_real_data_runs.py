@@ -16,18 +16,9 @@ from helpers.small_folders import SPOILED, write_pascal, write_scenes
 from helpers.training_cases import assert_same_tensors, checkpoint, preset, small
 from torchsims.methods import Method
 from torchsims.models import SAM2MTL, sam2_config
-from torchsims.training import (
-    Callback,
-    Execution,
-    RunConfig,
-    StepValues,
-    StoppedError,
-    find_changes,
-    label_of,
-    resolve,
-    train,
-)
+from torchsims.training import Callback, Execution, RunConfig, StepValues, StoppedError, label_of, resolve, train
 from torchsims.training.batches import training_batches
+from torchsims.training.presets import find_changes
 from torchsims.training.trainable import frozen_sums, load_trainable_state, trainable_state
 from torchsims.workloads import load_workload
 

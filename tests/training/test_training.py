@@ -24,14 +24,13 @@ from torchsims.training import (
     StepValues,
     StoppedError,
     TensorBoard,
-    asked_to_stop,
-    read_run_config,
-    replace_file,
     train,
 )
 from torchsims.training.batches import training_batches
-from torchsims.training.checkpoints import lock_folder
+from torchsims.training.checkpoints import lock_folder, replace_file
 from torchsims.training.evaluation import evaluate
+from torchsims.training.predict import read_run_config
+from torchsims.training.signals import asked_to_stop
 from torchsims.training.trainer import warmup_then_decay
 from torchsims.workloads import Workload
 from torchsims.workloads.scenes import SceneWorkload

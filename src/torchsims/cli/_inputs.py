@@ -7,8 +7,6 @@ from pathlib import Path
 
 import typer
 
-__all__ = ["bad_input", "prepare_output_dir", "warn"]
-
 OWN = (".torchsims.lock",)  # written by a run, but not a result
 
 
@@ -24,14 +22,11 @@ def bad_input() -> Iterator[None]:
 def prepare_output_dir(out: Path, *, resume: bool = False, mark: str = "", other: str = "") -> None:
     """Make the output folder; raise an error if it cannot be written to or holds what this command did not write.
 
-    Args:
-        out: the folder.
-        resume: whether it may hold what this command wrote before.
-        mark: name of a file that every folder of this command has.
-        other: name of a file that no folder of this command has.
+    With ``resume`` it may be a folder of this command: all of them hold a file ``mark``, and none a file ``other``.
     """
     own = resume and (out / mark).exists() and not (other and (out / other).exists())
-    if not own and _is_taken(out):
+    taken = out.exists() and (not out.is_dir() or any(path.name not in OWN for path in out.iterdir()))
+    if taken and not own:
         raise typer.BadParameter(f"Parameter `out` should be a new or empty folder. Found `out = {out}`.")
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -40,10 +35,6 @@ def prepare_output_dir(out: Path, *, resume: bool = False, mark: str = "", other
         writable = False
     if not writable:
         raise typer.BadParameter(f"Parameter `out` should be a folder that can be written to. Found `out = {out}`.")
-
-
-def _is_taken(out: Path) -> bool:
-    return out.exists() and (not out.is_dir() or any(path.name not in OWN for path in out.iterdir()))
 
 
 def warn(sentence: str) -> None:

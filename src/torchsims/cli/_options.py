@@ -11,19 +11,13 @@ import typer
 from torchsims.registry import Spec, split_list
 from torchsims.training.config import default_of, value_text
 
-__all__ = ["add_options", "class_names", "given_values"]
-
 
 def add_options(function: Callable[..., None], *sources: type, without: Sequence[str] = ()) -> Callable[..., None]:
     """Return a command with an option per field of the dataclasses ``sources``.
 
-    The command gets its own arguments as they are, and as ``given`` the values of the fields that the command line
-    names, by name.
-
-    Args:
-        function: the command; its last parameter is ``given``.
-        sources: dataclasses whose fields were declared with :func:`torchsims.training.config.setting`.
-        without: fields that are no options of this command.
+    The command gets its own arguments as they are, and as ``given``, its last parameter, the values of the fields that
+    the command line names, by name. Fields are declared with :func:`torchsims.training.config.setting`; those in
+    ``without`` are no options of this command.
     """
     entries = {e.name: (e, get_type_hints(source)[e.name]) for source in sources for e in fields(source)}
     entries = {name: pair for name, pair in entries.items() if name not in without}

@@ -15,8 +15,6 @@ from torchsims.cli._train import Out, Resume, base_config, run_comparison_comman
 from torchsims.experiments import EXPERIMENTS, Experiment, load_experiment
 from torchsims.training.config import ComparisonConfig, Execution, RunConfig
 
-__all__ = ["reproduce"]
-
 reproduce = typer.Typer(help="A table or figure of the paper, by name; without a name, the list of them.")
 
 

@@ -10,8 +10,6 @@ import typer
 from torchsims.cli._inputs import bad_input, prepare_output_dir
 from torchsims.cli._train import Out, print_report
 
-__all__ = ["export", "predict", "report"]
-
 RunFolder = Annotated[
     Path, typer.Argument(help="Folder that train left, or one in runs/ of compare.", metavar="RUN", show_default=False)
 ]

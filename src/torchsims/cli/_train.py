@@ -18,8 +18,6 @@ if TYPE_CHECKING:  # torch is imported by the commands that need it
     from torchsims.sweeps import Comparison
     from torchsims.training import Resolved
 
-__all__ = ["Out", "Resume", "base_config", "compare", "run_comparison_command", "train"]
-
 TABLES = (".csv", ".csv.gz", ".parquet", ".pq")
 """Endings of files that need no `--data`."""
 
@@ -52,7 +50,10 @@ def _train(
     import torch
 
     from torchsims.sweeps import folder_name
-    from torchsims.training import check_registered, complete_config, processes, read_run_config, resolve
+    from torchsims.training import complete_config, resolve
+    from torchsims.training.predict import read_run_config
+    from torchsims.training.resolution import check_registered
+    from torchsims.training.world import processes
 
     execution = Execution(**given_values(given, Execution))
     with bad_input():
@@ -85,7 +86,9 @@ def _check_same(stored: RunConfig, chosen: RunConfig) -> None:
 def _run(resolved: "Resolved", out: Path, execution: Execution, *, resume: bool, profile: bool) -> None:
     from torchsims.reporting import markdown, runs_table, show_progress
     from torchsims.sweeps import ProgressBar, train_and_report
-    from torchsims.training import CHECKPOINT, StoppedError, first_process
+    from torchsims.training import StoppedError
+    from torchsims.training.checkpoints import CHECKPOINT
+    from torchsims.training.world import first_process
 
     if first_process():
         prepare_output_dir(out, resume=resume, mark=CHECKPOINT)
@@ -108,7 +111,7 @@ def _run(resolved: "Resolved", out: Path, execution: Execution, *, resume: bool,
 
 
 def _stopped(command: str) -> NoReturn:
-    from torchsims.training import first_process
+    from torchsims.training.world import first_process
 
     if first_process():
         warn(f"stopped, and the state is saved. To resume: {command}")
@@ -138,18 +141,12 @@ def _compare(config: ConfigFile = None, out: Out = None, resume: Resume = False,
 def run_comparison_command(
     comparison: "Comparison", out: Path, given: dict[str, Any], words: list[str], *, resume: bool
 ) -> None:
-    """Run a comparison, write its folder, print its table.
-
-    Args:
-        comparison: what to compare.
-        out: folder of the comparison.
-        given: values that the command line names.
-        words: the command, without its options.
-        resume: whether to resume.
-    """
+    """Run a comparison, write its folder, print its table; ``words`` are the command without its options."""
     from torchsims.reporting import live_table, write_report
     from torchsims.sweeps import check_cells, run_comparison
-    from torchsims.training import CHECKPOINT, StoppedError, first_process, processes, resolve
+    from torchsims.training import StoppedError, resolve
+    from torchsims.training.checkpoints import CHECKPOINT
+    from torchsims.training.world import first_process, processes
 
     execution = Execution(**given_values(given, Execution))
     command = join(command_line(words, {k: v for k, v in given.items() if k not in Execution.__dataclass_fields__}))

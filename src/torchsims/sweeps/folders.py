@@ -17,20 +17,10 @@ import torch
 
 from torchsims._starvation import StarvationWarning
 from torchsims.reporting import Advance, Progress, Row, run_report, write_report
-from torchsims.training import (
-    Callback,
-    Execution,
-    Resolved,
-    Run,
-    RunConfig,
-    StepValues,
-    TensorBoard,
-    command_of,
-    find_changes,
-    launched,
-    replace_file,
-    train,
-)
+from torchsims.training import Callback, Execution, Resolved, Run, RunConfig, StepValues, TensorBoard, train
+from torchsims.training.checkpoints import replace_file
+from torchsims.training.presets import command_of, find_changes
+from torchsims.training.world import launched
 
 RESULTS, SAMPLES = "results.json", "samples.npz"
 LONGEST_NAME = 160  # bytes of the name of a folder; a longer one is cut, and a digest tells it from others

@@ -15,20 +15,10 @@ import torch
 
 from torchsims.reporting import RunState, RunStatus, ShowStatus
 from torchsims.sweeps.folders import folder_name, read_run, train_and_report
-from torchsims.training import (
-    Callback,
-    Execution,
-    Resolved,
-    Run,
-    RunConfig,
-    StepValues,
-    StoppedError,
-    asked_to_stop,
-    launched,
-    load_checkpoint,
-    processes,
-    resolve,
-)
+from torchsims.training import Callback, Execution, Resolved, Run, RunConfig, StepValues, StoppedError, resolve
+from torchsims.training.checkpoints import load_checkpoint
+from torchsims.training.signals import asked_to_stop
+from torchsims.training.world import launched, processes
 
 EVERY = 8  # steps between two reports of a run
 LISTEN = 0.5  # seconds between two checks for a signal to stop

@@ -13,7 +13,8 @@ from torchsims.registry import Spec, option_text
 from torchsims.reporting import Report, ShowStatus, comparison_report, delta_b_by_label, metric_against
 from torchsims.sweeps.folders import describe_preset
 from torchsims.sweeps.local import RunCell, run_all
-from torchsims.training import Execution, History, Resolved, Run, RunConfig, first_process, label_of, with_method
+from torchsims.training import Execution, History, Resolved, Run, RunConfig, label_of, with_method
+from torchsims.training.world import first_process
 from torchsims.workloads import workload_class
 
 if TYPE_CHECKING:  # plots are only imported by those who draw them

@@ -20,34 +20,15 @@ from torchsims.training.config import ComparisonConfig, Execution, RunConfig, re
 
 if TYPE_CHECKING:  # what `__getattr__` does, for readers and type checkers
     from torchsims.training.callbacks import Callback, StepValues, TensorBoard
-    from torchsims.training.checkpoints import CHECKPOINT, load_checkpoint, read_checkpoint, replace_file
     from torchsims.training.export import export_run
     from torchsims.training.loop import StoppedError, train
-    from torchsims.training.predict import load, load_model, read_run_config
-    from torchsims.training.presets import command_of, complete_config, find_changes, label_of, with_method
-    from torchsims.training.resolution import Resolved, check_registered, resolve
-    from torchsims.training.run import History, Metrics, Run, Samples
-    from torchsims.training.signals import asked_to_stop
+    from torchsims.training.predict import load, load_model
+    from torchsims.training.presets import complete_config, label_of, with_method
+    from torchsims.training.resolution import Resolved, resolve
+    from torchsims.training.run import History, Metrics, Run
     from torchsims.training.trainer import Trainer
-    from torchsims.training.world import first_process, launched, processes
-
-_HOMES = {
-    "callbacks": ("Callback", "StepValues", "TensorBoard"),
-    "checkpoints": ("CHECKPOINT", "load_checkpoint", "read_checkpoint", "replace_file"),
-    "export": ("export_run",),
-    "loop": ("StoppedError", "train"),
-    "predict": ("load", "load_model", "read_run_config"),
-    "presets": ("command_of", "complete_config", "find_changes", "label_of", "with_method"),
-    "resolution": ("Resolved", "check_registered", "resolve"),
-    "run": ("History", "Metrics", "Run", "Samples"),
-    "signals": ("asked_to_stop",),
-    "trainer": ("Trainer",),
-    "world": ("first_process", "launched", "processes"),
-}
-_MODULES = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "CHECKPOINT",
     "Callback",
     "ComparisonConfig",
     "Execution",
@@ -56,36 +37,36 @@ __all__ = [
     "Resolved",
     "Run",
     "RunConfig",
-    "Samples",
     "StepValues",
     "StoppedError",
     "TensorBoard",
     "Trainer",
-    "asked_to_stop",
-    "check_registered",
-    "command_of",
     "complete_config",
     "export_run",
-    "find_changes",
-    "first_process",
     "label_of",
-    "launched",
     "load",
-    "load_checkpoint",
     "load_model",
-    "processes",
-    "read_checkpoint",
     "read_config",
-    "read_run_config",
-    "replace_file",
     "resolve",
     "train",
     "with_method",
     "write_config",
 ]
 
+_HOMES = {
+    "callbacks": ("Callback", "StepValues", "TensorBoard"),
+    "export": ("export_run",),
+    "loop": ("StoppedError", "train"),
+    "predict": ("load", "load_model"),
+    "presets": ("complete_config", "label_of", "with_method"),
+    "resolution": ("Resolved", "resolve"),
+    "run": ("History", "Metrics", "Run"),
+    "trainer": ("Trainer",),
+}
+
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"torchsims.training.{_MODULES[name]}"), name)
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"torchsims.training.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

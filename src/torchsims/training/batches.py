@@ -10,8 +10,6 @@ from torch.utils.data import DataLoader, Dataset
 from torchsims.training.seeding import mix
 from torchsims.workloads import Batched
 
-__all__ = ["Batches", "count_batches", "load_batches", "shards", "training_batches"]
-
 
 @final
 class Batches(Sequence[list[int]]):

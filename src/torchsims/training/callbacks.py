@@ -7,18 +7,10 @@ from typing import Any, final
 
 from torchsims.training.run import Metrics
 
-__all__ = ["Callback", "StepValues", "TensorBoard"]
-
 
 @dataclass(frozen=True)
 class StepValues:
-    """Numbers of one step.
-
-    Attributes:
-        losses: losses in the units of the data, by task; NaN without a label.
-        weights: weights by task.
-        lr: learning rate of the model.
-        merit: value of the merit function, for methods that have one.
+    """Numbers of one step: losses in the units of the data, by task, NaN without a label, and the rate of the model.
 
     Example:
         >>> StepValues({"depth": 0.5}, {"depth": 1.0}, lr=1e-3).merit is None
@@ -28,7 +20,7 @@ class StepValues:
     losses: Mapping[str, float]
     weights: Mapping[str, float]
     lr: float
-    merit: float | None = None
+    merit: float | None = None  # value of the merit function, for methods that have one
 
 
 class Callback:
@@ -54,18 +46,8 @@ class Callback:
 class TensorBoard(Callback):
     """Writes losses, weights, merit, learning rate and validation metrics to event files.
 
-    Args:
-        folder: folder of the event files.
-
     Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     callback = TensorBoard(Path(folder))
-        ...     callback.on_start(0, 1)
-        ...     callback.on_step(0, StepValues({"depth": 0.5}, {"depth": 1.0}, lr=1e-3))
-        ...     callback.on_end()
-        ...     len(list(Path(folder).iterdir()))
-        1
+        >>> callbacks = [TensorBoard(Path("runs/events"))]  # `train(config, folder, callbacks=callbacks)` fills it
     """
 
     def __init__(self, folder: Path) -> None:

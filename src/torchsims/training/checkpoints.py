@@ -14,31 +14,13 @@ import torch
 
 from torchsims.training.config import RunConfig
 
-__all__ = [
-    "CHECKPOINT",
-    "PREVIOUS",
-    "load_checkpoint",
-    "lock_folder",
-    "read_checkpoint",
-    "replace_file",
-    "save_checkpoint",
-]
-
 CHECKPOINT, PREVIOUS = "checkpoint.pt", "checkpoint.previous.pt"
 LOCK = ".torchsims.lock"
 FORMAT = 2
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write a file beside its place and move it there: at any moment the old or the new one is there, complete.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     replace_file(Path(folder) / "a" / "notes.txt", b"all of it")
-        ...     [path.name for path in (Path(folder) / "a").iterdir()]
-        ['notes.txt']
-    """
+    """Write a file beside its place and move it there: at any moment the old or the new one is there, complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = _temporary(path)
     try:
@@ -93,12 +75,7 @@ def save_checkpoint(folder: Path, config: RunConfig, state: Mapping[str, Any]) -
 
 
 def load_checkpoint(folder: Path, config: RunConfig) -> dict[str, Any] | None:
-    """Return the saved state, or None if there is none; raise an error if it belongs to another configuration.
-
-    Example:
-        >>> print(load_checkpoint(Path("no such folder"), RunConfig()))
-        None
-    """
+    """Return the saved state, or None if there is none; raise an error if it belongs to another configuration."""
     path = folder / CHECKPOINT
     if not path.exists():
         return None
@@ -113,15 +90,7 @@ def load_checkpoint(folder: Path, config: RunConfig) -> dict[str, Any] | None:
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """Return what a checkpoint holds. It is untrusted input: nothing but tensors and plain data is read from it.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     save_checkpoint(Path(folder), RunConfig(method="gls"), {"epoch": 3})
-        ...     read_checkpoint(Path(folder) / CHECKPOINT)["epoch"]
-        3
-    """
+    """Return what a checkpoint holds. It is untrusted input: nothing but tensors and plain data is read from it."""
     try:
         content = io.BytesIO(path.read_bytes())
         with zipfile.ZipFile(content) as archive:

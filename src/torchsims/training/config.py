@@ -9,20 +9,6 @@ from typing import Any, TypeVar, get_type_hints
 
 from torchsims.registry import choose, option_text, split_list
 
-__all__ = [
-    "ComparisonConfig",
-    "Execution",
-    "RunConfig",
-    "command_line",
-    "config_text",
-    "default_of",
-    "is_workload_setting",
-    "read_config",
-    "setting",
-    "value_text",
-    "write_config",
-]
-
 T = TypeVar("T", bound="RunConfig")
 
 
@@ -35,12 +21,8 @@ def setting(
 ) -> Any:
     """Declare a setting: the command line, the config file and the page all follow from it.
 
-    Args:
-        default: the value unless something else is said.
-        help: one line for ``--help``.
-        flags: names on the command line; ``--name`` by default.
-        workload: whether the value is an argument of the data set, which may not have it.
-        minimum: smallest number that the command line takes.
+    ``flags`` are its names on the command line, ``--name`` by default. ``workload`` says that the value is an argument
+    of the data set, which may not have it; ``minimum`` is the smallest number that the command line takes.
     """
     metadata = {"help": help, "flags": flags, "workload": workload, "minimum": minimum}
     if isinstance(default, dict):

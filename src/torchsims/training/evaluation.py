@@ -12,8 +12,6 @@ from torchsims.training.batches import load_batches
 from torchsims.training.run import Metrics, Samples
 from torchsims.workloads import Workload
 
-__all__ = ["evaluate", "predict_samples"]
-
 SAMPLES = 4
 
 

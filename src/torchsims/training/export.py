@@ -12,8 +12,6 @@ from torchsims.registry import choose
 from torchsims.training.predict import load_model
 from torchsims.workloads import Workload
 
-__all__ = ["FORMATS", "export_run"]
-
 FORMATS = ("safetensors", "pt2", "onnx")
 
 
@@ -26,15 +24,9 @@ def export_run(
 ) -> list[Path]:
     """Write the model of a run to files that can be used without torchsims.
 
-    Args:
-        run: folder of the run.
-        out: folder of the files, which are called ``model.safetensors``, ``model.pt2`` and ``model.onnx``.
-        formats: ``"safetensors"`` is the whole ``state_dict``, frozen parameters included; ``"pt2"`` a program that
-            ``torch.export.load`` reads; ``"onnx"`` needs the package ``onnxscript``.
-        named: as in :func:`torchsims.load`.
-
-    Returns:
-        The files.
+    They are called ``model.safetensors`` (the whole ``state_dict``, frozen parameters included), ``model.pt2`` (a
+    program that ``torch.export.load`` reads) and ``model.onnx`` (which needs the package ``onnxscript``). ``named`` is
+    as in :func:`torchsims.load`.
 
     Example:
         >>> import tempfile

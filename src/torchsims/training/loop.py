@@ -27,8 +27,6 @@ from torchsims.training.trainer import Trainer
 from torchsims.training.world import World, launched
 from torchsims.workloads import Workload
 
-__all__ = ["CONFIG", "StoppedError", "train"]
-
 CONFIG = "config.toml"
 AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -53,16 +51,8 @@ def train(
     ``torchrun`` every process takes a part of each batch, and the first one writes. The test split is evaluated
     after the last epoch only. The folder holds ``config.toml``: the same file in an empty folder repeats the run.
 
-    Args:
-        config: what to do.
-        folder: folder of the checkpoint.
-        workload: the data set itself, instead of the one that ``config.data`` names.
-        method: the method itself, instead of the one that ``config.method`` names.
-        callbacks: what is called while the run trains; in the first process only.
-        execution: how to do it: data-loading processes, checkpoints between epochs.
-
-    Raises:
-        StoppedError: after Ctrl-C or SIGTERM, once the state is saved.
+    ``workload`` and ``method`` stand in for those that the configuration names. Callbacks are called in the first
+    process only. After Ctrl-C or SIGTERM, once the state is saved, it raises :class:`StoppedError`.
 
     Example:
         >>> import tempfile

@@ -15,8 +15,6 @@ from torchsims.training.seeding import mix
 from torchsims.training.trainable import load_trainable_state
 from torchsims.workloads import Predictor, Workload, restore_workload
 
-__all__ = ["load", "load_model", "read_run_config"]
-
 
 def load(run: str | PathLike[str], device: str = "cpu", *, named: Collection[str] = ()) -> Predictor:
     """Return the model of a run, finished or not, for inference. The data of the run need not be there.
@@ -73,12 +71,7 @@ def load_model(
 
 
 def read_run_config(run: str | PathLike[str]) -> RunConfig | None:
-    """Return the configuration of the run that left a checkpoint in a folder, or None if there is none.
-
-    Example:
-        >>> print(read_run_config("no such folder"))
-        None
-    """
+    """Return the configuration of the run that left a checkpoint in a folder, or None if there is none."""
     if not (Path(run) / CHECKPOINT).exists():
         return None
     return RunConfig.from_dict(_read(run)["config"])

@@ -9,8 +9,6 @@ from torchsims.registry import Spec, choose
 from torchsims.training.config import RunConfig, command_line, default_of
 from torchsims.workloads import Workload, workload_class
 
-__all__ = ["command_of", "complete_config", "find_changes", "label_of", "with_method"]
-
 
 def find_preset(kind: type[Workload], name: str) -> Mapping[str, Any]:
     """Return the settings of a preset of a data set."""
@@ -55,10 +53,6 @@ def find_changes(config: RunConfig) -> dict[str, tuple[Any, Any]]:
     """Return what differs from the preset: the preset's value and the one here, by the name of the setting.
 
     Where the data is, the seed, and which method or data set it is are no changes.
-
-    Example:
-        >>> find_changes(complete_config({"preset": "small", "epochs": 3}))
-        {'epochs': (6, 3)}
     """
     data, method = (Spec.parse(text).name for text in (config.data, config.method))
     usual = complete_config({"data": data, "method": method, "preset": config.preset})

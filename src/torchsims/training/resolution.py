@@ -18,8 +18,6 @@ from torchsims.training.seeding import mix
 from torchsims.training.selection import validation_score
 from torchsims.workloads import WORKLOADS, Workload, load_workload
 
-__all__ = ["Resolved", "check_registered", "resolve"]
-
 CHOICES = {
     "dtype": ("float32", "float64"),
     "autocast": ("none", "bf16", "fp16"),
@@ -33,21 +31,13 @@ NOT_NEGATIVE = ("weight_decay", "clip", "seed", "patience")
 @final
 @dataclass(frozen=True, eq=False)
 class Resolved:
-    """A configuration and the objects that its names stand for.
-
-    Attributes:
-        config: the configuration, with names in one spelling.
-        workload: the data set with its tasks.
-        method: the method.
-        label: what tables and plots call the run.
-        unscaled_label: the label of the same run without rescaled losses, if losses are rescaled.
-    """
+    """A configuration, with names in one spelling, and the objects that its names stand for."""
 
     config: RunConfig
     workload: Workload
     method: Method
-    label: str
-    unscaled_label: str | None = None
+    label: str  # what tables and plots call the run
+    unscaled_label: str | None = None  # label of the same run without rescaled losses, if losses are rescaled
 
     def build_model(self) -> nn.Module:
         """Return a new model; the seed alone decides where it starts, and the global generator is seeded."""
@@ -70,13 +60,9 @@ def resolve(
 ) -> Resolved:
     """Return the objects that a configuration names; every error about a configuration is raised here.
 
-    Args:
-        config: the configuration.
-        workload: the data set itself, instead of the one that ``config.data`` names.
-        method: the method itself (a scalarization, an aggregation or a method of TorchJD), instead of
-            the one that ``config.method`` names.
-        named: classes ``package.module:Class`` that may be imported, for a configuration that comes from a checkpoint;
-            by default all, because the user wrote the configuration.
+    ``workload`` and ``method`` (a scalarization, an aggregation or a method of TorchJD) stand in for those that the
+    configuration names. For a configuration that comes from a checkpoint, ``named`` are the classes
+    ``package.module:Class`` that may be imported; by default all, because the user wrote the configuration.
 
     Example:
         >>> resolve(RunConfig(rescale={"dept": 100.0}))
@@ -107,12 +93,7 @@ def resolve(
 def check_registered(
     config: RunConfig, named: Collection[str], parts: Sequence[str] = ("data", "method", "model")
 ) -> None:
-    """Raise an error if a configuration names a class that is neither registered nor in ``named``.
-
-    Args:
-        config: a configuration that comes from a checkpoint.
-        named: classes that may be imported.
-        parts: settings to check.
+    """Raise an error if a configuration from a checkpoint names a class that is neither registered nor in ``named``.
 
     Example:
         >>> check_registered(RunConfig(method="package.module:Mine"), named=[])

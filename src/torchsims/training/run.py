@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from torchsims.training.config import RunConfig
 
-__all__ = ["History", "Metrics", "Run", "Samples"]
-
 Metrics: TypeAlias = Mapping[str, Mapping[str, float]]
 """Task, then metric, then value; NaN after a divergence."""
 
@@ -26,12 +24,6 @@ class History:
 
     The open epoch is kept as sums, so that its size does not grow with the number of steps.
 
-    Attributes:
-        losses: mean training loss per epoch, by task; NaN in an epoch without a label.
-        weights: mean weight per epoch, by task.
-        merit: mean merit per epoch; empty for methods without one.
-        validation: metrics of the validation split after each epoch, by task and metric.
-
     Example:
         >>> history = History()
         >>> history.record({"depth": 2.0}, {"depth": 1.0})
@@ -41,10 +33,10 @@ class History:
         ({'depth': [3.0]}, 1)
     """
 
-    losses: dict[str, Curve] = field(default_factory=dict)
-    weights: dict[str, Curve] = field(default_factory=dict)
-    merit: Curve = field(default_factory=list)
-    validation: dict[str, dict[str, Curve]] = field(default_factory=dict)
+    losses: dict[str, Curve] = field(default_factory=dict)  # mean training loss, by task; NaN without a label
+    weights: dict[str, Curve] = field(default_factory=dict)  # mean weight, by task
+    merit: Curve = field(default_factory=list)  # empty for methods without one
+    validation: dict[str, dict[str, Curve]] = field(default_factory=dict)  # metrics of the validation split
     open_sums: dict[str, dict[str, list[float]]] = field(default_factory=dict)
 
     @property
@@ -80,13 +72,7 @@ class History:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the curves as JSON and checkpoints hold them."""
-        return {
-            "losses": self.losses,
-            "weights": self.weights,
-            "merit": self.merit,
-            "validation": self.validation,
-            "open_sums": self.open_sums,
-        }
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "History":
@@ -111,41 +97,25 @@ def _numbers(value: Any) -> Any:
 class Run:
     """A finished run, or one that failed.
 
-    Attributes:
-        label: method and whatever else sets the run apart; runs with one label differ in their seed only.
-        config: what the run did.
-        metrics: metrics of the test split at the selected epoch.
-        higher_is_better: whether a higher value is better, by task and metric.
-        history: curves over the epochs.
-        passes: forward and backward passes per step, such as ``"2 + 2"``.
-        family: what kind of method it is.
-        rescaled: label of the same run without rescaled losses, if losses are rescaled.
-        selected: number of the selected epoch, from 1.
-        last_metrics: metrics of the test split after the last epoch, if another epoch was selected.
-        starved: tasks that got almost no weight although they could be learned.
-        failure: why the run failed, if it did; its metrics are NaN then.
-        seconds: where the time went, by part.
-        samples: arrays of some test images, if there are any.
-
     Example:
         >>> run = Run("SIMS", RunConfig(seed=1), {"seg": {"miou": 0.7}}, {"seg": {"miou": True}}, History())
         >>> run.seed, run.failure
         (1, None)
     """
 
-    label: str
+    label: str  # method and whatever else sets the run apart; runs with one label differ in their seed only
     config: RunConfig
-    metrics: Metrics
-    higher_is_better: Mapping[str, Mapping[str, bool]]
+    metrics: Metrics  # of the test split at the selected epoch
+    higher_is_better: Mapping[str, Mapping[str, bool]]  # by task and metric
     history: History
-    passes: str = ""
-    family: str = ""
-    rescaled: str | None = None
-    selected: int = 0
-    last_metrics: Metrics | None = None
-    starved: Sequence[str] = ()
-    failure: str | None = None
-    seconds: Mapping[str, float] = field(default_factory=dict)
+    passes: str = ""  # forward and backward passes per step, such as "2 + 2"
+    family: str = ""  # what kind of method it is
+    rescaled: str | None = None  # label of the same run without rescaled losses, if losses are rescaled
+    selected: int = 0  # number of the selected epoch, from 1
+    last_metrics: Metrics | None = None  # of the test split after the last epoch, if another epoch was selected
+    starved: Sequence[str] = ()  # tasks that got almost no weight although they could be learned
+    failure: str | None = None  # why the run failed, if it did; its metrics are NaN then
+    seconds: Mapping[str, float] = field(default_factory=dict)  # where the time went, by part
     samples: Samples | None = None
 
     @property

@@ -1,7 +1,5 @@
 """Seeds made of several numbers."""
 
-__all__ = ["mix"]
-
 
 def mix(*numbers: int) -> int:
     """Return one seed out of several numbers, such that near numbers give seeds that have nothing in common."""

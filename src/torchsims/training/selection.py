@@ -15,18 +15,13 @@ from torch import Tensor
 from torchsims.registry import choose
 from torchsims.training.run import Metrics
 
-__all__ = ["Selection", "validation_score"]
-
 TINY = 1e-12  # an error of zero still has a logarithm
 
 
 def validation_score(metrics: Metrics, higher_is_better: Mapping[str, Mapping[str, bool]], by: str = "mean") -> float:
-    """Return a number that is lower for a better epoch; infinite if a metric is NaN.
+    """Return a number that is lower for a better epoch, by the mean or a metric such as ``"depth abs_err"``.
 
-    Args:
-        metrics: metrics of the validation split.
-        higher_is_better: direction of each metric.
-        by: ``"mean"``, or the task and the metric to look at, such as ``"depth abs_err"``.
+    It is infinite if a metric is NaN.
 
     Example:
         >>> higher = {"seg": {"miou": True}, "depth": {"abs_err": False}}
@@ -50,20 +45,15 @@ def validation_score(metrics: Metrics, higher_is_better: Mapping[str, Mapping[st
 class Selection:
     """The best epoch so far.
 
-    Attributes:
-        epoch: its number, from 1; 0 before the first.
-        score: its score, see :func:`validation_score`.
-        model: parameters and buffers of the model after it, where they are needed.
-
     Example:
         >>> selection = Selection()
         >>> [selection.update(epoch, score, {}) for epoch, score in ((1, 0.5), (2, 0.7))], selection.epoch
         ([True, False], 1)
     """
 
-    epoch: int = 0
-    score: float = inf
-    model: dict[str, Tensor] | None = None
+    epoch: int = 0  # from 1; 0 before the first
+    score: float = inf  # see :func:`validation_score`
+    model: dict[str, Tensor] | None = None  # parameters and buffers after it, where they are needed
 
     def update(self, epoch: int, score: float, model: Mapping[str, Tensor]) -> bool:
         """Remember an epoch if it is better than all before it, or the first; return whether it is."""

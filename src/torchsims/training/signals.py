@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["asked_to_stop"]
-
 
 class _Handler:
     """Remembers a signal; a second interrupt stops at once."""

@@ -7,8 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-__all__ = ["frozen_sums", "load_trainable_state", "trainable_state"]
-
 ROUNDING = 1e-5  # between processors that draw the same random numbers
 
 
@@ -25,12 +23,7 @@ def trainable_state(model: nn.Module) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def frozen_sums(model: nn.Module) -> list[float]:
-    """Return sums over the frozen parameters that tell two encoders apart; empty if there is none.
-
-    Example:
-        >>> frozen_sums(nn.Linear(2, 2))
-        []
-    """
+    """Return sums over the frozen parameters that tell two encoders apart; empty if there is none."""
     frozen = [p for p in model.parameters() if not p.requires_grad]
     if not frozen:
         return []

@@ -15,8 +15,6 @@ from torchsims.training.callbacks import Callback, StepValues
 from torchsims.training.run import History, Metrics
 from torchsims.training.seeding import mix
 
-__all__ = ["Trainer", "warmup_then_decay"]
-
 
 def warmup_then_decay(step: int, steps: int, warmup: float) -> float:
     """Return the learning rate at a step as a share of its peak: linear warm-up, then linear decay to zero.
@@ -31,40 +29,21 @@ def warmup_then_decay(step: int, steps: int, warmup: float) -> float:
 
 @final
 class Trainer:
-    """Trains one model with one method, step by step.
-
-    Args:
-        method: the stepper.
-        task_losses: the closure that the stepper calls.
-        steps: number of steps of the whole training.
-        warmup: share of the steps in which the learning rate rises.
-        clip: largest gradient norm; 0 for no clipping.
-        seed: seed of the random numbers of each step.
-        rank: rank of this process.
-        scaler: gradient scaler of mixed precision.
-        factors: factors that ``task_losses`` multiplies losses with, by task; the history is without them.
-        names: names of the tasks, if the closure has numbers instead.
-        callbacks: what is called after each step.
-
-    Attributes:
-        step_number: number of steps taken.
-        history: curves so far.
-        starved: tasks found starved so far.
-    """
+    """Trains one model with one method, step by step; ``history`` holds the curves so far."""
 
     def __init__(
         self,
         method: Stepper[Any],
         task_losses: Callable[..., Any],
         *,
-        steps: int,
-        warmup: float,
-        clip: float = 0.0,
-        seed: int = 0,
-        rank: int = 0,
+        steps: int,  # of the whole training
+        warmup: float,  # share of the steps in which the learning rate rises
+        clip: float = 0.0,  # largest gradient norm; 0 for no clipping
+        seed: int = 0,  # of the random numbers of each step
+        rank: int = 0,  # of this process
         scaler: GradScaler | None = None,
-        factors: Mapping[str, float] | None = None,
-        names: Sequence[str] | None = None,
+        factors: Mapping[str, float] | None = None,  # that `task_losses` has; the history is without them
+        names: Sequence[str] | None = None,  # of the tasks, if `task_losses` has numbers instead
         callbacks: Sequence[Callback] = (),
     ) -> None:
         self.method, self.task_losses, self.callbacks = method, task_losses, callbacks
@@ -78,6 +57,7 @@ class Trainer:
 
     @property
     def starved(self) -> tuple[str, ...]:
+        """The tasks found starved so far."""
         return tuple(self._starvation.tasks)
 
     def start(self) -> None:

@@ -8,18 +8,10 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 
-__all__ = ["World", "first_process", "launched", "processes"]
-
 
 @dataclass(frozen=True)
 class World:
-    """The processes that train one model together.
-
-    Attributes:
-        rank: the number of this process.
-        size: the number of processes.
-        device: the device of this process.
-    """
+    """The processes that train one model together, and the rank and the device of this one."""
 
     rank: int
     size: int
@@ -45,13 +37,7 @@ class World:
 
 @contextmanager
 def launched() -> Iterator[World]:
-    """Join the processes that ``torchrun`` started, for one or several runs; those already joined stay joined.
-
-    Example:
-        >>> with launched() as world:
-        ...     world.rank, world.size
-        (0, 1)
-    """
+    """Join the processes that ``torchrun`` started, for one or several runs; those already joined stay joined."""
     local = int(os.environ.get("LOCAL_RANK", 0))
     accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
     device = torch.device("cpu") if accelerator is None else torch.device(accelerator.type, local)
@@ -68,22 +54,12 @@ def launched() -> Iterator[World]:
 
 
 def processes() -> int:
-    """Return the number of processes that share every run, joined or not; one without ``torchrun``.
-
-    Example:
-        >>> processes()
-        1
-    """
+    """Return the number of processes that share every run, joined or not; one without ``torchrun``."""
     return _rank_and_size()[1]
 
 
 def first_process() -> bool:
-    """Return whether this process is the one that writes files and shows progress.
-
-    Example:
-        >>> first_process()
-        True
-    """
+    """Return whether this process is the one that writes files and shows progress."""
     return _rank_and_size()[0] == 0
 
 
