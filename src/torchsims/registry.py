@@ -48,7 +48,7 @@ class Spec:
             raise ValueError(f"An option should look like name=value. Found `{rest}` in `{text}`.")
         options: dict[str, str] = {}
         for match in _OPTION.finditer(text, len(text) if first is None else first.start()):
-            key, value = (_unquote(part) for part in match.groups())
+            key, value = (unquote(part) for part in match.groups())
             if key in options:
                 raise ValueError(f"An option should be given once. Found `{key}` twice in `{text}`.")
             options[key] = value
@@ -72,7 +72,8 @@ class Spec:
         return Spec(self.name, options)
 
 
-def _unquote(text: str) -> str:
+def unquote(text: str) -> str:
+    """Return a text without the double quotes around it, if there are any."""
     return text[1:-1].replace('""', '"') if re.fullmatch(_QUOTED, text) else text
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from torchsims.registry import Spec, split_list
+from torchsims.registry import Spec, split_list, unquote
 from torchsims.training.config import default_of, value_text
 
 
@@ -72,16 +72,12 @@ def parse_value(name: str, value: Any, hint: Any) -> Any:
     if hint in (int, float, bool, str):
         return value
     if hint == tuple[str, ...]:
-        return tuple(_unquoted(item) if name == "tasks" else item for text in value for item in split_list(text))
+        return tuple(unquote(item) if name == "tasks" else item for text in value for item in split_list(text))
     if hint == tuple[float, ...]:
         return _numbers(name, value)
     if hint == tuple[tuple[float, ...], ...]:
         return tuple(_numbers(name, point) for point in value.split(";") if point.strip())
     return _factors(name, value)
-
-
-def _unquoted(text: str) -> str:
-    return text[1:-1].replace('""', '"') if len(text) > 1 and text[0] == text[-1] == '"' else text
 
 
 def _numbers(name: str, text: str) -> tuple[float, ...]:
@@ -96,7 +92,7 @@ def _factors(name: str, texts: Sequence[str]) -> dict[str, float]:
     for item in (item for text in texts for item in split_list(text)):
         task, equals, number = (part.strip() for part in item.rpartition("="))
         try:
-            factors[_unquoted(task)] = float(number)
+            factors[unquote(task)] = float(number)
         except ValueError:
             equals = ""
         if not task or not equals:
