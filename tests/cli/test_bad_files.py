@@ -34,7 +34,7 @@ def after_one_step(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], ob
 
 def last_item(data: str, root: Path, items: int) -> int:
     """Return which photograph the last step of the only epoch sees."""
-    (last,) = training_batches(items, 1, 0, 0)[-1]
+    (last,) = training_batches(items, 1, 0, 0)[-1].tolist()
     split: Any = resolve(RunConfig(data=data, root=str(root))).workload.split("train")
     index: int = split.indices[last]
     return index

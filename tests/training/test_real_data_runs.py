@@ -154,7 +154,7 @@ def test_a_bad_file_is_named_and_the_state_before_it_saved(what: str, workers: i
     folder, spoil, sentence = SPOILED[what]
     settings = settings_of(copy, epochs=1, method="ew")
     whole = train(settings, tmp_path / "whole")
-    last = training_batches(8, settings.batch, settings.seed, 0)[3][0]
+    last = int(training_batches(8, settings.batch, settings.seed, 0)[3][0])
     index = resolve(settings).workload.split("train").indices[last]  # type: ignore[attr-defined]
     path = copy / "train" / folder / f"{index}.npy"
     content = path.read_bytes()

@@ -1,7 +1,7 @@
 """Which items make up which step: a function of the seed and the epoch, so that nothing of it needs to be saved."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, final, overload
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,47 +11,16 @@ from torchsims.training.seeding import mix
 from torchsims.workloads import Batched
 
 
-@final
-class Batches(Sequence[list[int]]):
-    """The items of some steps as one tensor, listed step by step: 84 million items take 336 MB.
+def training_batches(items: int, batch: int, seed: int, epoch: int) -> Tensor:
+    """Return the items of every step of an epoch, `step x batch`: 84 million items take 336 MB.
 
-    Args:
-        rows: the items of every step, `step x batch`.
-    """
-
-    def __init__(self, rows: Tensor) -> None:
-        self._rows = rows
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    @overload
-    def __getitem__(self, index: int) -> list[int]: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> "Batches": ...
-
-    def __getitem__(self, index: int | slice) -> "list[int] | Batches":
-        if isinstance(index, slice):
-            return Batches(self._rows[index])
-        items: list[int] = self._rows[index].tolist()
-        return items
-
-
-def training_batches(items: int, batch: int, seed: int, epoch: int) -> Batches:
-    """Return the items of every step of an epoch, in a new order every epoch; what does not fill a batch is left out.
-
-    Example:
-        >>> list(training_batches(5, 2, seed=0, epoch=0))
-        [[3, 1], [2, 4]]
-        >>> list(training_batches(5, 2, seed=0, epoch=1))
-        [[1, 4], [0, 2]]
+    The order is new every epoch; what does not fill a batch is left out.
     """
     steps = count_batches(items, batch)
     generator = torch.Generator().manual_seed(mix(seed, epoch))
     whole = torch.int32 if items <= torch.iinfo(torch.int32).max else torch.int64  # the order is the same in both
     order = torch.randperm(items, generator=generator, dtype=whole)
-    return Batches(order[: steps * batch].view(steps, batch))
+    return order[: steps * batch].view(steps, batch)
 
 
 def count_batches(items: int, batch: int) -> int:

@@ -30,11 +30,6 @@ def setting(
     return field(default=default, metadata=metadata)
 
 
-def is_workload_setting(entry: "Field[Any]") -> bool:
-    """Return whether a field is handed to the constructor of the data set."""
-    return bool(entry.metadata.get("workload"))
-
-
 @dataclass(frozen=True)
 class RunConfig:
     """Everything that decides what a run finds, as plain data.

@@ -149,7 +149,7 @@ class _Session:
         done = self.trainer.step_number - self.epoch * self.steps_per_epoch
         items = self.batches(self.epoch)[done:]
         rank, ranks, parts = self.world.rank, self.world.size, self.config.micro_batches
-        indices = (part for batch in items for part in shards(batch, rank, ranks, parts))
+        indices = (part for i in range(len(items)) for part in shards(items[i].tolist(), rank, ranks, parts))
         loaded = load_batches(self.data, indices, self.execution.workers)
         for _ in range(len(items)):
             with self.clock("data"):
@@ -218,7 +218,7 @@ class _Session:
                 "frozen": self.frozen,
                 "workload": self.prediction_state,
                 "trainer": self.trainer.state_dict(),
-                "selection": self.selection.state_dict(),
+                "selection": vars(self.selection),
                 "threads": torch.get_num_threads(),
             }
             if self.world.first:

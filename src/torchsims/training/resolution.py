@@ -12,7 +12,7 @@ from torchsims.methods import METHODS, Method
 from torchsims.models import MODELS, network_name
 from torchsims.registry import Registry, Spec, choose
 from torchsims.training.batches import count_batches, shards
-from torchsims.training.config import RunConfig, default_of, is_workload_setting
+from torchsims.training.config import RunConfig, default_of
 from torchsims.training.presets import label_of
 from torchsims.training.seeding import mix
 from torchsims.training.selection import validation_score
@@ -116,7 +116,7 @@ def _path(instance: object) -> str:
 
 
 def _workload_settings(config: RunConfig) -> dict[str, Any]:
-    entries = [entry for entry in fields(config) if is_workload_setting(entry)]
+    entries = [entry for entry in fields(config) if entry.metadata.get("workload")]
     return {e.name: getattr(config, e.name) for e in entries if getattr(config, e.name) != default_of(e)}
 
 

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf, isnan, log
 from statistics import fmean
-from typing import Any
 
 from torch import Tensor
 
@@ -62,7 +61,3 @@ class Selection:
         self.epoch, self.score = epoch, score
         self.model = {name: value.detach().clone() for name, value in model.items()}
         return True
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return all of it, for a checkpoint."""
-        return {"epoch": self.epoch, "score": self.score, "model": self.model}
