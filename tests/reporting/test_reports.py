@@ -92,7 +92,7 @@ def cells(table: str) -> list[list[str]]:
 @pytest.mark.parametrize(("labels", "tasks"), [(NASTY, ["a", "$b$"]), (["EW", "$x$"], NASTY)], ids=["label", "task"])
 def test_any_text_is_a_label_or_a_task(labels: list[str], tasks: list[str], tmp_path: Path) -> None:
     runs = [nasty_run(label, 0, tasks, 0.5 + i / 100) for i, label in enumerate(labels)]
-    runs.append(Run(labels[0], RunConfig(seed=2), {}, {}, History(), failure="<i>why</i>"))
+    runs.append(replace(nasty_run(labels[0], 2, tasks, math.nan), history=History(), failure="<i>why</i>"))
     report = comparison_report(NASTY[6], "torchsims compare", runs, baseline=labels[0])
     legend = report.figures["training"].legends[0]
     assert len(legend.get_texts()) == len(labels)
@@ -140,7 +140,8 @@ def test_a_live_line_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
 def test_starved_tasks_and_failures_are_fields(tmp_path: Path) -> None:
     runs = finished_runs(["EW", "SIMS"], seeds=2, pictures=False)
     runs[0] = replace(runs[0], starved=("depth", "Failed: seg"))
-    runs[3] = replace(runs[3], metrics={}, higher_is_better={}, failure="Starved: the loss is <NaN>.")
+    lost = {task: dict.fromkeys(metrics, math.nan) for task, metrics in METRICS.items()}
+    runs[3] = replace(runs[3], metrics=lost, failure="Starved: the loss is <NaN>.")
     report = comparison_report("Runs", "torchsims compare", runs, baseline="EW", notes=["Failed: not at all."])
     assert report.starved == [Starved("EW", 0, ("depth", "Failed: seg"))]
     assert report.failures == [Failure("SIMS", 1, "Starved: the loss is <NaN>.")]

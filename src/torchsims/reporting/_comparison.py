@@ -1,7 +1,6 @@
 """Reports of one run and of runs side by side: tables of means, Delta_b, curves and pictures."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from math import isfinite, isnan, nan
 from typing import Any
 
@@ -74,7 +73,7 @@ def comparison_report(
     figures: Mapping[str, Figure] = NOTHING,
     details: Mapping[str, Sequence[Row]] = NOTHING,
 ) -> Report:
-    """Return the report of runs side by side; runs that failed have NaN in place of their metrics.
+    """Return the report of runs side by side; the metrics of a run that failed are NaN.
 
     Without a run with the label ``baseline`` there is no Delta_b. Further ``figures`` come first.
 
@@ -87,7 +86,7 @@ def comparison_report(
         >>> [round(row["Delta_b"], 3) for row in report.rows]
         [0.0, 0.2]
     """
-    runs = _with_all_metrics(sorted(runs, key=lambda run: [other.label for other in runs].index(run.label)))
+    runs = sorted(runs, key=lambda run: [other.label for other in runs].index(run.label))
     relative = delta_b_by_label(runs, baseline)
     last = last_epoch_runs(runs)
     epoch = "at the selected epoch" if last else "after the last epoch"
@@ -130,24 +129,12 @@ def delta_b_by_label(runs: Sequence[Run], baseline: str) -> dict[str, list[float
         >>> delta_b_by_label(runs, "EW")
         {'EW': [0.0], 'SIMS': [0.5]}
     """
-    runs = _with_all_metrics(runs)
     means = _baseline_means(runs, baseline)
     zero = any(value == 0 for values in means.values() for value in values.values())
     found: dict[str, list[float]] = {}
     for run in runs if means else ():
         found.setdefault(run.label, []).append(nan if zero else delta_b(run.metrics, means, run.higher_is_better))
     return found
-
-
-def _with_all_metrics(runs: Sequence[Run]) -> list[Run]:
-    """Return runs in which those that failed have NaN metrics: leaving them out of the means would flatter a method."""
-    known = next((run for run in runs if run.metrics), None)
-    if known is None:
-        return list(runs)
-    empty = {task: dict.fromkeys(metrics, nan) for task, metrics in known.metrics.items()}
-    return [
-        run if run.metrics else replace(run, metrics=empty, higher_is_better=known.higher_is_better) for run in runs
-    ]
 
 
 def _baseline_means(runs: Sequence[Run], baseline: str) -> dict[str, dict[str, float]]:
