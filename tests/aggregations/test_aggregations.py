@@ -372,11 +372,15 @@ def test_native_methods_need_no_package(monkeypatch: pytest.MonkeyPatch) -> None
         (lambda: MGDA("l2"), "`normalize` should be one of"),  # type: ignore[arg-type]
         (lambda: MGDA(epsilon=0.0), "Parameter `epsilon` should be positive. Found `epsilon = 0.0`."),
         (lambda: MGDA(max_iters=0), "Parameter `max_iters` should be positive"),
-        (lambda: CAGrad(-1.0), "Parameter `c` should not be negative. Found `c = -1.0`."),
+        (lambda: CAGrad(-1.0), "Parameter `c` should be between 0 and 1e6. Found `c = -1.0`."),
+        (lambda: CAGrad(float("inf")), "Parameter `c` should be between 0 and 1e6. Found `c = inf`."),
+        (lambda: CAGrad(norm_eps=-1.0), "Parameter `norm_eps` should not be negative"),
         (lambda: NashMTL(-1.0), "Parameter `max_norm` should not be negative"),
-        (lambda: NashMTL(update_every=0), "Parameter `update_every` should be positive"),
-        (lambda: FairGrad(-1.0), "Parameter `alpha` should not be negative"),
-        (lambda: FairGrad(max_iters=0), "Parameter `max_iters` should be positive"),
+        (lambda: NashMTL(update_every=0), "Parameter `update_every` should be a positive integer"),
+        (lambda: NashMTL(optim_niter=2.5), "Parameter `optim_niter` should be a positive integer"),  # type: ignore[arg-type]
+        (lambda: FairGrad(-1.0), "Parameter `alpha` should be 0, or 0.01 or more"),
+        (lambda: FairGrad(1e-3), "Parameter `alpha` should be 0, or 0.01 or more. Found `alpha = 0.001`."),
+        (lambda: FairGrad(max_iters=0), "Parameter `max_iters` should be a positive integer"),
         (lambda: AlignedMTL("max"), "Parameter `scale` should be one of"),  # type: ignore[arg-type]
         (lambda: GradDrop(2.0), "Parameter `leak` should be between 0 and 1. Found `leak = 2.0`."),
         (lambda: GradVac(2.0), "Parameter `beta` should be between 0 and 1"),
@@ -390,6 +394,27 @@ def test_native_methods_need_no_package(monkeypatch: pytest.MonkeyPatch) -> None
 def test_parameters_that_make_no_sense_are_refused(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        *(partial(CAGrad, c) for c in (0.0, 1e-300, 1e6)),
+        *(partial(CAGrad, rescale=True, norm_eps=eps) for eps in (0.0, 1e-300, 1e300)),
+        *(partial(NashMTL, norm) for norm in (1e-300, 1e300, float("inf"))),
+        partial(NashMTL, update_every=10**30),
+        *(partial(FairGrad, alpha) for alpha in (0.0, 0.01, 1e300, float("inf"))),
+    ],
+)
+def test_the_most_extreme_options_give_finite_directions(make: Callable[[], aggregations.Aggregation]) -> None:
+    gradients = torch.randn(3, 6, generator=torch.Generator().manual_seed(0))
+    for rows in (gradients, torch.ones(3, 2), torch.zeros(3, 2), torch.tensor([[1.0, 0.0], [-1.0, 0.1], [0.0, 1e-3]])):
+        assert make()(rows).isfinite().all()
+
+
+@every_gradient_level
+def test_the_direction_of_zero_gradients_is_zero(case: GradientLevel) -> None:
+    assert not case.make(TASKS)(torch.zeros(3, 4)).any()
 
 
 def test_cagrad_stands_still_where_units_differ_unless_norm_eps_is_small() -> None:

@@ -2,6 +2,7 @@
 
 from typing import final
 
+import torch
 from torch import Tensor
 
 from torchsims._extras import needs
@@ -36,9 +37,10 @@ class CAGrad(TorchJDWeighting):
 
     def __init__(self, c: float = 0.5, *, rescale: bool = False, norm_eps: float = 1e-4) -> None:
         super().__init__()
-        for name, value in (("c", c), ("norm_eps", norm_eps)):
-            if not value >= 0:
-                raise ValueError(f"Parameter `{name}` should not be negative. Found `{name} = {value}`.")
+        if not 0 <= c <= 1e6:  # the solver is not accurate far beyond
+            raise ValueError(f"Parameter `c` should be between 0 and 1e6. Found `c = {c}`.")
+        if not norm_eps >= 0:
+            raise ValueError(f"Parameter `norm_eps` should not be negative. Found `norm_eps = {norm_eps}`.")
         self.c, self.rescale = c, rescale
         with needs("gradient"):
             from torchjd.aggregation import CAGradWeighting
@@ -46,5 +48,7 @@ class CAGrad(TorchJDWeighting):
             self._weighting = CAGradWeighting(c=c, norm_eps=norm_eps)
 
     def weights(self, gramian: Tensor, losses: Tensor, labelled: Tensor) -> Tensor:
+        if not gramian.any():
+            return torch.full_like(gramian[0], 1 / len(gramian))
         weights = super().weights(gramian, losses, labelled)
         return weights / (1 + self.c**2) if self.rescale else weights

@@ -29,10 +29,10 @@ class FairGrad(TorchJDWeighting):
 
     def __init__(self, alpha: float = 1.0, *, max_iters: int | None = None) -> None:
         super().__init__()
-        if not alpha >= 0:
-            raise ValueError(f"Parameter `alpha` should not be negative. Found `alpha = {alpha}`.")
-        if max_iters is not None and not max_iters > 0:
-            raise ValueError(f"Parameter `max_iters` should be positive. Found `max_iters = {max_iters}`.")
+        if not (alpha == 0 or alpha >= 0.01):  # in between, the powers of the weights overflow
+            raise ValueError(f"Parameter `alpha` should be 0, or 0.01 or more. Found `alpha = {alpha}`.")
+        if max_iters is not None and not (isinstance(max_iters, int) and max_iters > 0):
+            raise ValueError(f"Parameter `max_iters` should be a positive integer. Found `max_iters = {max_iters}`.")
         with needs("gradient"):
             from torchjd.aggregation import FairGradWeighting
 

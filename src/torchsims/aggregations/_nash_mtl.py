@@ -40,8 +40,8 @@ class NashMTL(WeightedAggregation):
         if not max_norm >= 0:
             raise ValueError(f"Parameter `max_norm` should not be negative. Found `max_norm = {max_norm}`.")
         for name, value in (("update_every", update_every), ("optim_niter", optim_niter)):
-            if not value > 0:
-                raise ValueError(f"Parameter `{name}` should be positive. Found `{name} = {value}`.")
+            if not (isinstance(value, int) and value > 0):
+                raise ValueError(f"Parameter `{name}` should be a positive integer. Found `{name} = {value}`.")
         self.max_norm, self.update_every, self.optim_niter = max_norm, update_every, optim_niter
         self.steps = 0  # a number and not a buffer: reading it in a step waits for no device
         self._solvers: dict[int, Any] = {}  # by the number of tasks; made once, because that takes long
@@ -65,6 +65,8 @@ class NashMTL(WeightedAggregation):
         if len(root) == 1:  # the equation is then solved by hand; the solver refuses it
             norm = root.abs()[0]
             return (1 / norm).where(norm > 0, start)
+        if not root.any():  # a point where all gradients are zero
+            return start
         solver = self._solver(len(root))
         solver.prvs_alpha = start.numpy()
         with warnings.catch_warnings():
