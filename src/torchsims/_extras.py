@@ -6,15 +6,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def needs(extra: str) -> Iterator[None]:
-    """Name the extra to install if the block imports, or makes, what needs a package that is not there.
-
-    Example:
-        >>> with needs("vision"):
-        ...     import package_that_is_not_there
-        Traceback (most recent call last):
-            ...
-        ImportError: A package is missing: pip install 'torchsims[vision]'. Found: No module named ...
-    """
+    """Name the extra to install if the block imports, or makes, what needs a package that is not there."""
     try:
         yield
     except ImportError as error:

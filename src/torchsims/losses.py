@@ -97,14 +97,7 @@ class Reading:
 
 
 def read(output: Any) -> Reading:
-    """Return in canonical form what a closure returned: losses, or a pair of losses and anything else.
-
-    Example:
-        >>> read({"b": torch.tensor(2.0), "a": torch.tensor(1.0)}).names
-        ('a', 'b')
-        >>> read((torch.tensor([2.0, 1.0]), "features")).aux
-        'features'
-    """
+    """Return in canonical form what a closure returned: losses, or a pair of losses and anything else."""
     aux = None
     if isinstance(output, tuple) and len(output) == 2 and _holds_losses(output[0]):
         if all(isinstance(part, Tensor) and part.numel() == 1 for part in output):

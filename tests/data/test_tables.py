@@ -113,9 +113,10 @@ def test_a_bad_target_is_named(column: list[Any], kind: Any, sentence: str) -> N
         Target.fit("y", values, kind)
 
 
-def test_an_infinite_label_of_another_row_is_named() -> None:
+@pytest.mark.parametrize("value", [np.inf, 1e200])
+def test_an_infinite_label_of_another_row_is_named(value: float) -> None:
     with pytest.raises(ValueError, match="Target `y` should be finite"):
-        Target.fit("y", np.array([1.0, 2.0, 4.0])).encode(np.array([np.inf]))
+        Target.fit("y", np.array([1.0, 2.0, 4.0])).encode(np.array([value]))
 
 
 def test_an_infinite_feature_is_named() -> None:

@@ -32,13 +32,7 @@ class Problem(ABC):
         """Return losses along the Pareto front, `k x m`, in double precision, by increasing first loss."""
 
     def distance(self, losses: Tensor) -> Tensor:
-        """Return the Euclidean distance, `...`, of ``losses``, `... x m`, to the points of :meth:`front`.
-
-        Example:
-            >>> from torchsims.problems import Toy
-            >>> Toy().distance(torch.tensor([[0.0, 0.0], [30.0, 30.0]]).double())
-            tensor([21.0837, 19.9926], dtype=torch.float64)
-        """
+        """Return the Euclidean distance, `...`, of ``losses``, `... x m`, to the points of :meth:`front`."""
         flat = losses.reshape(-1, self.tasks)
         # Differences and not the expanded square: the distance to stop at is small beside the losses.
         mode = "donot_use_mm_for_euclid_dist"

@@ -39,8 +39,8 @@ class _Quadratics(Problem):
         self.conditioning, self.oscillation, self.shift = conditioning, oscillation, shift
         self._centres = torch.tensor(self.centres, dtype=torch.float64)  # (task, d)
         axes = torch.linspace(0, 1, self.dimension, dtype=torch.float64)
-        long = torch.tensor(self.ellipsoid).unsqueeze(-1)
-        self._axes = torch.where(long, conditioning**axes, 1.0)  # (task, d)
+        self._long = torch.tensor(self.ellipsoid).unsqueeze(-1)  # (task, 1)
+        self._axes = torch.where(self._long, conditioning**axes, 1.0)  # (task, d)
 
     @property
     def starts(self) -> Tensor:
@@ -49,8 +49,7 @@ class _Quadratics(Problem):
     def losses(self, points: Tensor) -> Tensor:
         z = points.unsqueeze(-2) - self._centres.to(points)  # (..., task, d)
         if self.oscillation:
-            long = torch.tensor(self.ellipsoid, device=points.device).unsqueeze(-1)
-            z = torch.where(long, _oscillate(z), z)
+            z = torch.where(self._long.to(points.device), _oscillate(z), z)
         return (self._axes.to(points) * z**2).sum(-1) + self.shift
 
     def front(self) -> Tensor:

@@ -40,13 +40,6 @@ class STCH(FromIdeal):
         >>> import torch
         >>> STCH(mu=0.01)(torch.tensor([1.0, 3.0]))
         tensor(1.5000)
-        >>> method = STCH(normalize=True, warmup_epochs=1)
-        >>> objective = method(torch.tensor([1.0, 3e6]))
-        >>> method.end_epoch()
-        >>> losses = torch.tensor([0.5, 3e6], requires_grad=True)
-        >>> method(losses).backward()
-        >>> losses.grad * losses.detach()  # the second task made no progress and has twice the weight
-        tensor([0.6667, 1.3333])
     """
 
     nadir: Tensor

@@ -46,9 +46,7 @@ class Features:
         for name in names:
             column = table[name]
             if column.dtype != object:
-                if np.isinf(column).any():
-                    raise ValueError(f"Feature `{name}` should be finite. Found an infinite value.")
-                numbers[name] = standard(column)
+                numbers[name] = standard(as_numbers(name, column))
             else:
                 found, counts = np.unique(column[~is_missing(column)].astype(str), return_counts=True)
                 categories[name] = found[counts >= RARE].tolist()
@@ -73,8 +71,6 @@ class Features:
         numbers: list[NDArray[Any]] = []
         for name, (mean, sd, some) in self.numbers.items():
             column = as_numbers(name, table[name])
-            if np.isinf(column).any():
-                raise ValueError(f"Feature `{name}` should be finite. Found an infinite value.")
             missing = np.isnan(column)
             numbers += [np.where(missing, 0.0, (column - mean) / sd)] + ([missing] if some else [])
         codes = [codes_of(table[name], known) for name, known in self.categories.items()]
@@ -128,12 +124,16 @@ def _as_texts(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def as_numbers(name: str, column: NDArray[Any], what: str = "Feature") -> Floats:
+    """Return a column in float64, NaN where it has no value; raise for text and for infinite values."""
     if column.dtype != object:
-        return column.astype(np.float64)
-    numbers = np.full(len(column), np.nan)
-    for row in np.flatnonzero(~is_missing(column)):
-        try:
-            numbers[row] = float(column[row])
-        except (TypeError, ValueError):
-            raise ValueError(f"{what} `{name}` should hold numbers. Found {column[row]!r}.") from None
+        numbers = column.astype(np.float64)
+    else:
+        numbers = np.full(len(column), np.nan)
+        for row in np.flatnonzero(~is_missing(column)):
+            try:
+                numbers[row] = float(column[row])
+            except (TypeError, ValueError):
+                raise ValueError(f"{what} `{name}` should hold numbers. Found {column[row]!r}.") from None
+    if np.isinf(numbers).any():
+        raise ValueError(f"{what} `{name}` should be finite. Found an infinite value.")
     return numbers

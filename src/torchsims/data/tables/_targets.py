@@ -48,12 +48,10 @@ class Target:
         """Fit a target to the training rows; with ``"auto"``, text and columns of two distinct values are classes."""
         if kind not in KINDS:
             raise ValueError(f"The type of target `{name}` should be one of {', '.join(KINDS)}. Found {kind!r}.")
-        if kind == "number":
+        if kind == "number" or column.dtype.kind == "f":
             column = as_numbers(name, column, "Target")
         known = column[~is_missing(column)]
         values = np.unique(known if known.dtype != object else known.astype(str))
-        if values.dtype.kind == "f" and np.isinf(values).any():
-            raise ValueError(f"Target `{name}` should be finite. Found an infinite value.")
         if len(values) < 2:
             found = f"only {values.tolist()[0]}" if len(values) else "none: all are missing"
             raise ValueError(f"Target `{name}` should take at least two values in the training rows. Found {found}.")
@@ -77,10 +75,11 @@ class Target:
     def encode(self, column: NDArray[Any]) -> NDArray[Any]:
         """Return z in float32, or the indices of the classes; a class that is not in the training rows is missing."""
         if self.classes is None:
-            z: Floats = (as_numbers(self.name, column, "Target") - self.mean) / self.sd
+            with np.errstate(over="ignore"):
+                z = ((as_numbers(self.name, column, "Target") - self.mean) / self.sd).astype(np.float32)
             if np.isinf(z).any():
-                raise ValueError(f"Target `{self.name}` should be finite. Found an infinite value.")
-            return z.astype(np.float32)
+                raise ValueError(f"Target `{self.name}` should be finite. Found a value too large for float32.")
+            return z
         return codes_of(column, self.classes) - 1
 
     def decode(self, outputs: NDArray[Any]) -> NDArray[Any]:
