@@ -15,6 +15,8 @@ Example:
     ['depth', 'normals', 'seg']
 """
 
+from torchsims.models.dense.cross_stitch import CrossStitch
+from torchsims.models.dense.densemtl import DenseMTL
 from torchsims.models.dense.hps import HPS
 from torchsims.models.dense.losses import (
     dense_losses,
@@ -24,6 +26,9 @@ from torchsims.models.dense.losses import (
     saliency_loss,
     segmentation_loss,
 )
+from torchsims.models.dense.mtan import MTAN
+from torchsims.models.dense.nddr import NDDR
+from torchsims.models.dense.network import DenseNetwork
 from torchsims.models.lenet import LeNet
 from torchsims.models.registry import MODELS, SINGLE_TASK, Architecture, network_name
 from torchsims.models.sam2.configs import sam2_config
@@ -42,10 +47,15 @@ __all__ = [
     "HPS",
     "MLP",
     "MODELS",
+    "MTAN",
+    "NDDR",
     "PLE",
     "SAM2MTL",
     "SINGLE_TASK",
     "Architecture",
+    "CrossStitch",
+    "DenseMTL",
+    "DenseNetwork",
     "LeNet",
     "MMoE",
     "SharedBottom",

@@ -19,6 +19,10 @@ SINGLE_TASK = "stl"
 
 _BUILTIN = {
     "hps": "torchsims.models.dense.hps:HPS",
+    "crossstitch": "torchsims.models.dense.cross_stitch:CrossStitch",
+    "nddr": "torchsims.models.dense.nddr:NDDR",
+    "mtan": "torchsims.models.dense.mtan:MTAN",
+    "densemtl": "torchsims.models.dense.densemtl:DenseMTL",
     "sam2": "torchsims.models.sam2.model:SAM2MTL",
     "mlp": "torchsims.models.tabular.mlp:MLP",
     "sharedbottom": "torchsims.models.tabular.shared_bottom:SharedBottom",

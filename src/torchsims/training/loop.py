@@ -22,6 +22,7 @@ from torchsims.training.resolution import Resolved, resolve
 from torchsims.training.run import Metrics, Run
 from torchsims.training.selection import Selection, validation_score
 from torchsims.training.signals import asked_to_stop
+from torchsims.training.start import load_start
 from torchsims.training.trainable import frozen_sums, load_trainable_state, trainable_state
 from torchsims.training.trainer import Trainer
 from torchsims.training.world import World, launched
@@ -98,6 +99,7 @@ class _Session:
         self.epoch, self.selection = 0, Selection()
         self.prediction_state = self.workload.prediction_state()
         self.model: nn.Module = resolved.build_model().to(world.device)
+        load_start(self.model)
         self.frozen = frozen_sums(self.model)
         adam = partial(Adam, weight_decay=config.weight_decay)
         dtype = AUTOCAST.get(config.autocast)

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import interpolate
+from torch.nn.functional import interpolate, relu
 
-from torchsims.models.dense.norms import GROUP_CHANNELS
+from torchsims.models.dense.norms import GROUP_CHANNELS, make_norm
 
 
 def convolution(inputs: int, outputs: int, stride: int = 1) -> nn.Sequential:
@@ -14,6 +14,16 @@ def convolution(inputs: int, outputs: int, stride: int = 1) -> nn.Sequential:
     return nn.Sequential(
         nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1, bias=False),
         nn.GroupNorm(outputs // GROUP_CHANNELS, outputs),
+        nn.ReLU(),
+    )
+
+
+def normed(inputs: int, outputs: int, norm: str, kernel: int = 1, dilation: int = 1) -> nn.Sequential:
+    """Return a convolution that keeps the size, a norm and a ReLU."""
+    padding = dilation * (kernel // 2)
+    return nn.Sequential(
+        nn.Conv2d(inputs, outputs, kernel, padding=padding, dilation=dilation, bias=False),
+        make_norm(norm, outputs),
         nn.ReLU(),
     )
 
@@ -35,6 +45,31 @@ class Residual(nn.Module):
         """Return features of the same shape."""
         out: Tensor = features + self.second(self.first(features))
         return out
+
+
+class Bottleneck(nn.Module):
+    """A residual block of ResNet-50 that changes the number of channels.
+
+    Args:
+        inputs: channels of the input.
+        outputs: channels of the result; a quarter of them inside.
+        norm: kind of the norms.
+    """
+
+    def __init__(self, inputs: int, outputs: int, norm: str) -> None:
+        super().__init__()
+        hidden = outputs // 4
+        self.layers = nn.Sequential(
+            normed(inputs, hidden, norm),
+            normed(hidden, hidden, norm, kernel=3),
+            nn.Conv2d(hidden, outputs, 1, bias=False),
+            make_norm(norm, outputs),
+        )
+        self.shortcut = nn.Sequential(nn.Conv2d(inputs, outputs, 1, bias=False), make_norm(norm, outputs))
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return `batch x outputs x height x width`."""
+        return relu(self.layers(features) + self.shortcut(features))
 
 
 class Trunk(nn.Module):

@@ -40,10 +40,17 @@ class Stage(nn.Sequential):
 @final
 @dataclass(frozen=True)
 class Level:
-    """Channels of a feature map, and how many times smaller than the image it is."""
+    """The shape of what a stage returns.
+
+    Attributes:
+        channels: channels of the map.
+        stride: how many times smaller than the image it is.
+        before: channels before the last block of the stage; 0 if they are the same.
+    """
 
     channels: int
     stride: int
+    before: int = 0
 
 
 @final

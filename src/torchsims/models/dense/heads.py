@@ -6,24 +6,13 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from torchsims.models.dense.blocks import resize
-from torchsims.models.dense.norms import make_norm
+from torchsims.models.dense.blocks import normed, resize
 
 HEADS = ("light", "aspp")
 WIDTHS = {"light": 64, "aspp": 256}
 """Channels inside a head, by its name."""
 
 RATES = (12, 24, 36)  # of the dilated convolutions of ASPP
-
-
-def normed(inputs: int, outputs: int, norm: str, kernel: int = 1, dilation: int = 1) -> nn.Sequential:
-    """Return a convolution that keeps the size, a norm and a ReLU."""
-    padding = dilation * (kernel // 2)
-    return nn.Sequential(
-        nn.Conv2d(inputs, outputs, kernel, padding=padding, dilation=dilation, bias=False),
-        make_norm(norm, outputs),
-        nn.ReLU(),
-    )
 
 
 @final
@@ -52,35 +41,52 @@ class LightHead(nn.Module):
         return resize(self.out(features), size)
 
 
+class ASPP(nn.Module):
+    """Atrous spatial pyramid pooling: dilated convolutions and the mean of the map, side by side.
+
+    Args:
+        inputs: channels of the map.
+        width: channels of every branch, and of the result.
+        norm: kind of the norms.
+        rates: dilations of the 3 x 3 convolutions.
+    """
+
+    def __init__(self, inputs: int, width: int, norm: str, rates: Sequence[int]) -> None:
+        super().__init__()
+        self.branches = nn.ModuleList(
+            [normed(inputs, width, norm), *(normed(inputs, width, norm, 3, rate) for rate in rates)]
+        )
+        self.pooled = nn.Sequential(nn.AdaptiveAvgPool2d(1), *normed(inputs, width, norm))
+        self.project = normed((2 + len(rates)) * width, width, norm)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return `batch x width x height x width`."""
+        found = [branch(features) for branch in self.branches]
+        found.append(self.pooled(features).expand_as(found[0]))
+        out: Tensor = self.project(torch.cat(found, dim=1))
+        return out
+
+
 @final
 class ASPPHead(nn.Module):
-    """Atrous spatial pyramid pooling on the last stage: the usual head of a dilated ResNet.
+    """ASPP on the last stage: the usual head of a dilated ResNet.
 
     Args:
         inputs: channels of the stages, finest first.
         outputs: channels of the prediction.
         width: channels inside.
         norm: kind of the norms.
-        rates: dilations of the 3 x 3 convolutions.
     """
 
-    def __init__(
-        self, inputs: Sequence[int], outputs: int, width: int, norm: str, rates: Sequence[int] = RATES
-    ) -> None:
+    def __init__(self, inputs: Sequence[int], outputs: int, width: int, norm: str) -> None:
         super().__init__()
-        self.branches = nn.ModuleList(
-            [normed(inputs[-1], width, norm), *(normed(inputs[-1], width, norm, 3, rate) for rate in rates)]
-        )
-        self.pooled = nn.Sequential(nn.AdaptiveAvgPool2d(1), *normed(inputs[-1], width, norm))
-        self.project = nn.Sequential(*normed((2 + len(rates)) * width, width, norm), nn.Dropout(0.5))
+        self.aspp = ASPP(inputs[-1], width, norm, RATES)
+        self.dropout = nn.Dropout(0.5)
         self.out = nn.Sequential(*normed(width, width, norm, kernel=3), nn.Conv2d(width, outputs, 1))
 
     def forward(self, stages: Sequence[Tensor], size: Sequence[int]) -> Tensor:
         """Return predictions, `batch x outputs x size`."""
-        last = stages[-1]
-        found = [branch(last) for branch in self.branches]
-        found.append(self.pooled(last).expand_as(found[0]))
-        return resize(self.out(self.project(torch.cat(found, dim=1))), size)
+        return resize(self.out(self.dropout(self.aspp(stages[-1]))), size)
 
 
 def make_head(head: str, inputs: Sequence[int], outputs: int, width: int, norm: str) -> LightHead | ASPPHead:

@@ -1,7 +1,8 @@
 """The base class of networks for dense prediction."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from pathlib import Path
+from typing import Any, ClassVar, TypedDict
 
 from torch import nn
 
@@ -44,7 +45,19 @@ class DenseNetwork(nn.Module):
             stages; ``"auto"`` for ASPP on ResNets and light otherwise.
         frozen: how many stages of the encoder, with the stem, are not trained.
         checkpointing: whether blocks of the encoder recompute their activations instead of keeping them.
+
+    Attributes:
+        default_head: what ``head="auto"`` is; empty for ASPP on ResNets and light otherwise.
+        resnet_stride: what ``dilated=0`` is for ResNets.
+
+    Example:
+        >>> from torchsims.models import DenseNetwork
+        >>> DenseNetwork({"depth": 1}, encoder="small", width=8).make_encoder().channels
+        (8, 16, 32, 32)
     """
+
+    default_head: ClassVar[str] = ""
+    resnet_stride: ClassVar[int] = 8
 
     def __init__(
         self,
@@ -59,16 +72,16 @@ class DenseNetwork(nn.Module):
     ) -> None:
         super().__init__()
         self.tasks = check_outputs(outputs)
-        self.validate(encoder, width, dilated, norm, head, frozen)
+        self.validate(encoder=encoder, width=width, dilated=dilated, norm=norm, head=head, frozen=frozen)
         is_resnet = "resnet" in (encoder if isinstance(encoder, str) else encoder.model_type)
-        self.head = head if head != "auto" else "aspp" if is_resnet else "light"
+        self.head = head if head != "auto" else self.default_head or ("aspp" if is_resnet else "light")
         self.width = width or (SMALL_WIDTH if encoder == SMALL else WIDTHS[self.head])
         self.norm = norm
         self._outputs = dict(outputs)
         self._encoder: dict[str, Any] = {
             "encoder": encoder,
             "width": self.width,
-            "dilated": dilated,
+            "dilated": dilated or (self.resnet_stride if is_resnet else 0),
             "norm": norm,
             "frozen": frozen,
             "checkpointing": checkpointing,
@@ -76,6 +89,7 @@ class DenseNetwork(nn.Module):
 
     @staticmethod
     def validate(
+        *,
         encoder: Any = SMALL,
         width: int = 0,
         dilated: int = 0,
@@ -94,9 +108,11 @@ class DenseNetwork(nn.Module):
             raise ValueError(f"Parameter `head` should be one of auto, {', '.join(HEADS)}. Found `head = {head!r}`.")
 
     @staticmethod
-    def check_sources(encoder: str = SMALL, **_: object) -> None:
-        """Raise if an encoder that can only be a folder is missing."""
+    def check_sources(encoder: str = SMALL, start: str = "", **_: object) -> None:
+        """Raise if an encoder that can only be a folder, or the run that an architecture starts from, is missing."""
         check_source(encoder, ENCODERS)
+        if start and not Path(start).is_dir():
+            raise ValueError(f"Option `start` should be the folder of a run. Found `start={start}`.")
 
     def make_encoder(self) -> StagedEncoder:
         """Return a new encoder."""

@@ -5,10 +5,11 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers import AutoConfig, AutoModel, MobileNetV2Config, ResNetConfig
+from transformers import AutoConfig, AutoModel, MobileNetV2Config, ResNetConfig, SwinConfig, Swinv2Config
 from transformers.image_processing_base import ImageProcessingMixin
 
 from torchsims.models.dense.encoders import ENCODERS, IMAGENET, Colours, Level, StagedEncoder
+from torchsims.models.dense.swin import PatchStem, make_stages
 from torchsims.models.sources import load_pretrained
 
 CONFIGS: dict[str, Any] = {
@@ -17,11 +18,16 @@ CONFIGS: dict[str, Any] = {
     "resnet50": (ResNetConfig, {}),
     "resnet101": (ResNetConfig, {"depths": [3, 4, 23, 3]}),
     "mobilenetv2": (MobileNetV2Config, {"tf_padding": False, "layer_norm_eps": 1e-5}),
+    "swin-s": (SwinConfig, {"depths": [2, 2, 18, 2]}),
+    "swinv2-b": (
+        Swinv2Config,
+        {"embed_dim": 128, "depths": [2, 2, 18, 2], "num_heads": [4, 8, 16, 32], "window_size": 8, "image_size": 256},
+    ),
 }
 """Class of the configuration and its arguments, by name."""
 
 MOBILENET_STAGES = ((0, 2), (2, 5), (5, 12), (12, 16))  # blocks of MobileNetV2 at strides 4, 8, 16 and 32
-UNUSED = ("conv_1x1.", "classifier.", "layernorm.", "pooler.")  # behind the last stage
+UNUSED = ("conv_1x1.", "classifier.", "pooler.")  # behind the last stage
 
 
 def make(encoder: Any, dilated: int) -> tuple[StagedEncoder, bool]:
@@ -36,19 +42,15 @@ def make(encoder: Any, dilated: int) -> tuple[StagedEncoder, bool]:
             config, arguments = CONFIGS[encoder]
             encoder = config(**arguments)
         model = AutoModel.from_config(encoder)
-    kind = model.config.model_type
-    if kind == "resnet":
-        return _resnet(model, dilated or 8, colours), pretrained
-    return _mobilenet(model, dilated, colours), pretrained
+    return _CUTS[model.config.model_type](model, dilated, colours), pretrained
 
 
 def _load(name: str) -> tuple[Any, Colours]:
     """Return a pretrained model, and the mean and standard deviation of its colours."""
-    kinds = ("resnet", "mobilenet_v2")
     config = load_pretrained(name, "an encoder", AutoConfig.from_pretrained)
-    if config.model_type not in kinds:
+    if config.model_type not in _CUTS:
         raise ValueError(
-            f"Encoder `{name}` should be a model of the type {' or '.join(kinds)}. Found `{config.model_type}`."
+            f"Encoder `{name}` should be a model of the type {' or '.join(_CUTS)}. Found `{config.model_type}`."
         )
     colours = _colours(name)
     if torch.get_default_device().type == "meta":  # shapes only: no file is read
@@ -77,7 +79,7 @@ def _colours(name: str) -> Colours:
 
 def _resnet(model: Any, dilated: int, colours: Colours) -> StagedEncoder:
     sizes = model.config.hidden_sizes
-    levels = [Level(channels, min(4 * 2**index, dilated)) for index, channels in enumerate(sizes)]
+    levels = [Level(channels, min(4 * 2**index, dilated or 8)) for index, channels in enumerate(sizes)]
     stages = [list(stage.layers) for stage in model.encoder.stages]
     _dilate(stages, levels)
     stem = Level(model.config.embedding_size, 2)
@@ -87,10 +89,27 @@ def _resnet(model: Any, dilated: int, colours: Colours) -> StagedEncoder:
 def _mobilenet(model: Any, dilated: int, colours: Colours) -> StagedEncoder:
     stages = [list(model.layer[start:stop]) for start, stop in MOBILENET_STAGES]
     channels = [blocks[-1].reduce_1x1.convolution.out_channels for blocks in stages]
-    levels = [Level(number, min(4 * 2**index, dilated or 32)) for index, number in enumerate(channels)]
+    inner = [blocks[-2].reduce_1x1.convolution.out_channels for blocks in stages]
+    levels = [
+        Level(number, min(4 * 2**index, dilated or 32), before)
+        for index, (number, before) in enumerate(zip(channels, inner, strict=True))
+    ]
     _dilate(stages, levels)
     stem = Level(model.conv_stem.reduce_1x1.convolution.out_channels, 2)
     return StagedEncoder(model.conv_stem, nn.Identity(), stages, stem, levels, colours)
+
+
+def _swin(model: Any, dilated: int, colours: Colours) -> StagedEncoder:
+    if dilated not in (0, 32):
+        raise ValueError(f"Parameter `dilated` should not be given for Swin encoders. Found `dilated = {dilated}`.")
+    stages = make_stages(model)
+    size, patch = model.config.embed_dim, model.config.patch_size
+    levels = [Level(size * 2**index, patch * 2**index) for index in range(len(stages))]
+    return StagedEncoder(PatchStem(model), nn.Identity(), stages, levels[0], levels, colours)
+
+
+_CUTS = {"resnet": _resnet, "mobilenet_v2": _mobilenet, "swin": _swin, "swinv2": _swin}
+"""How a model of a type becomes stages."""
 
 
 def _dilate(stages: list[list[nn.Module]], levels: Sequence[Level]) -> None:
