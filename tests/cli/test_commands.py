@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from helpers.commands import Call, results
+from helpers.processes import Command, run_command_on_ranks
 from helpers.training_cases import DATA, assert_same_tensors, checkpoint, small
 from torchsims.experiments import load_experiment
 from torchsims.methods import METHODS, Method
@@ -86,27 +87,20 @@ def test_resume_without_a_checkpoint_starts(call: Call, tmp_path: Path) -> None:
     assert results(tmp_path / "run")["rows"]
 
 
-def _start(*arguments: object) -> subprocess.Popen[str]:
-    """Start the command in a session of its own, as a terminal would."""
-    command = [sys.executable, "-m", "torchsims", *map(str, arguments)]
-    pipe = subprocess.PIPE
-    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
-
-
-def _wait_for(path: Path, seconds: float = 120) -> None:
+def _wait_for(folder: Path, pattern: str, seconds: float = 120) -> None:
     end = time.monotonic() + seconds
-    while not path.exists():
-        assert time.monotonic() < end, f"{path} did not appear"
+    while not list(folder.glob(pattern)):
+        assert time.monotonic() < end, f"{pattern} did not appear"
         time.sleep(0.02)
 
 
 def test_ctrl_c_saves_and_says_how_to_go_on(call: Call, tmp_path: Path) -> None:
     long = [*QUICK, "--method", "sims", "--epochs", "6", "--checkpoint-every", "1"]
-    process = _start("train", *long, "--out", tmp_path / "run")
-    _wait_for(tmp_path / "run" / "checkpoint.pt")
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=120)
-    assert process.returncode == 130
+    command = Command(tmp_path / "command", "train", *long, "--out", tmp_path / "run")
+    _wait_for(tmp_path, "run/checkpoint.pt")
+    os.kill(command.pid, signal.SIGINT)
+    code, _, errors = command.wait()
+    assert code == 130, errors
     assert f"To resume: torchsims train --resume --out {tmp_path / 'run'}" in errors
     assert "Traceback" not in errors
     assert call("train", "--resume", "--out", tmp_path / "run") == 0
@@ -144,11 +138,12 @@ def test_torchrun_finds_what_one_process_finds(call: Call, tmp_path: Path) -> No
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("compared") / "out"
-    process = _start("compare", *QUICK, "--methods", "ew,sims:tau=1,stl", "--seeds", "2", "--jobs", "2", "--out", out)
-    output, errors = process.communicate(timeout=280)
-    assert process.returncode == 0, errors
-    assert "SIMS, tau 1 seed 1: done" in errors
-    assert f"Page: {out / 'report.html'}" in output
+    arguments = ["compare", *QUICK, "--methods", "ew,sims:tau=1,stl", "--seeds", "2", "--jobs", "2", "--out", str(out)]
+    command = [sys.executable, "-m", "torchsims", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stderr
+    assert "SIMS, tau 1 seed 1: done" in done.stderr
+    assert f"Page: {out / 'report.html'}" in done.stdout
     return out
 
 
@@ -182,14 +177,14 @@ def test_one_job_at_a_time_finds_the_same(compared: Path, call: Call, tmp_path: 
 
 
 def test_a_killed_comparison_goes_on(compared: Path, call: Call, tmp_path: Path) -> None:
-    arguments = ["compare", *QUICK, "--methods", "ew,sims:tau=1,stl", "--seeds", "2", "--jobs", "2"]
-    process = _start(*arguments, "--out", tmp_path / "out")
-    _wait_for(tmp_path / "out" / "runs" / "hps_width=8_ew_seed=0" / "results.json")
-    process.kill()
-    process.communicate(timeout=120)
+    arguments = ["compare", *QUICK, "--methods", "ew,sims:tau=1,stl", "--seeds", "2", "--out", tmp_path / "out"]
+    command = Command(tmp_path / "command", *arguments, "--jobs", "2")
+    _wait_for(tmp_path, "out/runs/hps_width=8_ew_seed=0/results.json")
+    os.kill(command.pid, signal.SIGKILL)
+    assert command.wait()[0] == -signal.SIGKILL
     _wait_until_nobody_trains(tmp_path / "out" / "runs")
     assert not (tmp_path / "out" / "results.json").exists()
-    assert call(*arguments, "--resume", "--out", tmp_path / "out") == 0
+    assert call(*arguments, "--resume", "--jobs", "1") == 0
     assert results(tmp_path / "out")["rows"] == results(compared)["rows"]
 
 
@@ -208,47 +203,52 @@ def _wait_until_nobody_trains(runs: Path, seconds: float = 60) -> None:
     raise AssertionError("somebody still trains")
 
 
+def _slow_comparison(tmp_path: Path) -> list[str]:
+    """Return a comparison that takes half a minute, and no time once there is a file ``fast``."""
+    model = f"helpers.plug_in:Slow:until={tmp_path / 'fast'}"
+    data = ["--data", "helpers.plug_in:Waves", "--model", model, "--epochs", "24", "--batch", "8"]
+    return ["compare", *data, "--methods", "ew,gls", "--jobs", "2", "--baseline", "gls"]
+
+
 @pytest.mark.parametrize("to_all", [True, False], ids=["a terminal", "kill -TERM"])
 def test_a_stopped_comparison_says_how_to_go_on(to_all: bool, call: Call, tmp_path: Path) -> None:
-    long = ["compare", *QUICK, "--epochs", "40", "--methods", "ew,gls", "--jobs", "2", "--baseline", "gls"]
-    process = _start(*long, "--out", tmp_path / "out")
+    slow = _slow_comparison(tmp_path)
+    command = Command(tmp_path / "command", *slow, "--out", tmp_path / "out")
     for method in ("ew", "gls"):
-        _wait_for(tmp_path / "out" / "runs" / f"hps_width=8_{method}_seed=0" / "checkpoint.pt")
+        _wait_for(tmp_path, f"out/runs/*_{method}_seed=0/checkpoint.pt")
     if to_all:
-        os.killpg(process.pid, signal.SIGINT)
+        os.killpg(command.pid, signal.SIGINT)
     else:
-        process.terminate()
-    _, errors = process.communicate(timeout=120)
-    assert process.returncode == 130, errors
+        os.kill(command.pid, signal.SIGTERM)
+    code, _, errors = command.wait()
+    assert code == 130, errors
     assert "Traceback" not in errors
     hint = errors.strip().splitlines()[-1].partition("To resume: torchsims ")[2]
     assert "--baseline gls" in hint
-    assert call(*shlex.split(hint)) == 0
-    if to_all:  # once is enough
-        assert call(*long, "--out", tmp_path / "whole") == 0
-        assert results(tmp_path / "out")["rows"] == results(tmp_path / "whole")["rows"]
+    (tmp_path / "fast").touch()
+    assert call(*shlex.split(hint), "--jobs", "1") == 0
+    assert call(*slow, "--jobs", "1", "--out", tmp_path / "whole") == 0
+    assert results(tmp_path / "out")["rows"] == results(tmp_path / "whole")["rows"]
 
 
 def test_a_comparison_survives_the_death_of_a_run(tmp_path: Path) -> None:
-    long = ["compare", *QUICK, "--epochs", "60", "--methods", "ew,gls", "--jobs", "2"]
-    process = _start(*long, "--out", tmp_path / "out")
-    _wait_for(tmp_path / "out" / "runs" / "hps_width=8_gls_seed=0" / "checkpoint.pt")
-    children = subprocess.run(["pgrep", "-P", str(process.pid), "-f", "spawn_main"], capture_output=True, text=True)
+    command = Command(tmp_path / "command", *_slow_comparison(tmp_path), "--out", tmp_path / "out")
+    _wait_for(tmp_path, "out/runs/*_gls_seed=0/checkpoint.pt")
+    children = subprocess.run(["pgrep", "-P", str(command.pid), "-f", "spawn_main"], capture_output=True, text=True)
     os.kill(int(children.stdout.split()[0]), signal.SIGKILL)
-    _, errors = process.communicate(timeout=200)
-    assert process.returncode == 1
+    (tmp_path / "fast").touch()
+    code, _, errors = command.wait()
+    assert code == 1
     assert "its process ended with code -9" in errors
     assert "Traceback" not in errors
-    assert sum(row["depth abs_err"] is None for row in results(tmp_path / "out")["rows"]) == 1
+    assert sum(row["sum mae"] is None for row in results(tmp_path / "out")["rows"]) == 1
 
 
-def test_torchrun_compares_too(tmp_path: Path) -> None:
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    command = [*torchrun, "-m", "torchsims", "compare", *QUICK, "--methods", "ew,sims", "--out", str(tmp_path / "out")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=250)
-    assert done.returncode == 0, done.stderr
+def test_ranks_compare_too(tmp_path: Path) -> None:
+    arguments = ["compare", *QUICK, "--methods", "ew,sims", "--out", tmp_path / "out"]
+    errors = run_command_on_ranks(tmp_path / "command", *arguments)
     assert [row["method"] for row in results(tmp_path / "out")["rows"]] == ["EW", "SIMS"]
-    assert done.stderr.count("SIMS seed 0: done") == 1
+    assert errors.count("SIMS seed 0: done") == 1
 
 
 def test_a_baseline_of_zero_leaves_a_table(compared: Path, call: Call, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Options are declared once: commands, config file and page follow from the field, and help needs no torch."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -16,11 +17,23 @@ QUICK = ["--data", DATA, "--model", "hps:width=8", "--epochs", "1", "--batch", "
 COMMANDS = [["train"], ["compare"], ["reproduce", "methods"], ["reproduce", "tau"], ["reproduce", "aliccp"]]
 
 
-def run(package: Path, *arguments: object) -> str:
-    """Run the command line of a copy of the package."""
-    command = [sys.executable, "-m", "torchsims", *map(str, arguments)]
-    environment = {"PYTHONPATH": str(package), "PATH": "/usr/bin:/bin", "COLUMNS": "200", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=250)
+RUN = """
+import sys
+from torchsims import cli
+
+def run(*words):
+    sys.argv = ["torchsims", *words]
+    try:
+        cli.main()
+    except SystemExit as end:
+        assert end.code == 0
+"""
+
+
+def python(code: str, **environment: str) -> str:
+    """Run code that may call `run(*words)`, the command line, in a new process; return its output."""
+    given = {"PATH": "/usr/bin:/bin", "COLUMNS": "200", "OMP_NUM_THREADS": "1", **environment}
+    done = subprocess.run([sys.executable, "-c", RUN + code], capture_output=True, text=True, env=given, timeout=250)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -33,39 +46,37 @@ def test_a_new_field_is_an_option_everywhere(tmp_path: Path) -> None:
     line = '    flavour: str = setting("vanilla", "Taste of the run.")\n'
     anchor = "    clip: float = setting("
     config.write_text(config.read_text().replace(anchor, line + anchor, 1))
-    for command in COMMANDS:
-        text = run(package, *command, "--help")
+    train = ["train", *QUICK, "--flavour", "mint", "--save-config", str(tmp_path / "run.toml")]
+    repeated = ["train", "--config", str(tmp_path / "run.toml"), "--out", str(tmp_path / "run")]
+    code = f"""
+for command in {COMMANDS!r}:
+    run(*command, "--help")
+    print("END OF HELP")
+run(*{train!r})
+run(*{repeated!r})
+"""
+    *helps, _ = python(code, PYTHONPATH=str(package)).split("END OF HELP")
+    assert len(helps) == len(COMMANDS)
+    for text in helps:
         assert "--flavour" in text
         assert "Taste of the run." in text
         assert "vanilla" in text
-    run(package, "train", *QUICK, "--flavour", "mint", "--save-config", tmp_path / "run.toml")
     assert tomllib.loads((tmp_path / "run.toml").read_text())["flavour"] == "mint"
-    run(package, "train", "--config", tmp_path / "run.toml", "--out", tmp_path / "run")
     assert results(tmp_path / "run")["settings"]["flavour"] == "mint"
     page = (tmp_path / "run" / "report.html").read_text()
     assert "flavour" in page
     assert "mint" in page
 
 
-@pytest.mark.parametrize(
-    "command",
-    [[], *COMMANDS, ["reproduce"], ["reproduce", "trajectories"], ["predict"], ["report"], ["export"], ["methods"]],
-)
-def test_help_imports_neither_torch_nor_plots(command: list[str]) -> None:
+def test_help_imports_neither_torch_nor_plots() -> None:
+    others = [["reproduce"], ["reproduce", "trajectories"], ["predict"], ["report"], ["export"], ["methods"]]
     heavy = ("torch", "numpy", "matplotlib", "transformers", "sklearn", "pyarrow")
     code = f"""
-import sys
-from torchsims import cli
-sys.argv = ["torchsims", *{command!r}, "--help"]
-try:
-    cli.main()
-except SystemExit as end:
-    assert end.code == 0
-assert not [name for name in {heavy!r} if name in sys.modules]
+for command in {[[], *COMMANDS, *others]!r}:
+    run(*command, "--help")
+    assert not [name for name in {heavy!r} if name in sys.modules], command
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
-    assert done.returncode == 0, done.stderr
-    assert "--" in done.stdout
+    assert python(code, PYTHONPATH=os.pathsep.join(sys.path)).count("Usage: ") == 1 + len(COMMANDS) + len(others)
 
 
 def test_the_version(call: Call, capsys: pytest.CaptureFixture[str]) -> None:

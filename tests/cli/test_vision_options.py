@@ -1,7 +1,5 @@
 """Options of runs with the paper's model: processes, precision, and how two copies are evaluated."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +7,7 @@ import pytest
 from torch import nn
 
 from helpers.commands import Call, results
+from helpers.processes import run_command_on_ranks
 from helpers.small_folders import write_scenes
 from helpers.small_sam2 import write_checkpoint
 from torchsims.methods import Method
@@ -40,10 +39,7 @@ def five_steps(rooms: Path) -> list[str]:
 
 def test_two_processes_are_one(rooms: Path, call: Call, tmp_path: Path) -> None:
     arguments = ["compare", *five_steps(rooms), "--methods", "sims,stl", "--jobs", "1", "--out"]
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    command = [*torchrun, "-m", "torchsims", *arguments, str(tmp_path / "two")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=280)
-    assert done.returncode == 0, done.stderr
+    run_command_on_ranks(tmp_path / "command", *arguments, tmp_path / "two")
     assert call(*arguments, tmp_path / "one") == 0
     runs = sorted(path.name for path in (tmp_path / "one" / "runs").iterdir())
     assert len(runs) == 2

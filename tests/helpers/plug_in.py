@@ -1,6 +1,8 @@
 """Data and a model as a package outside of torchsims would bring them."""
 
+import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -51,3 +53,16 @@ class Measuring(Line):
     def __init__(self, outputs: Mapping[str, int], inputs: int) -> None:
         super().__init__(outputs, inputs)
         self.largest = float(self.layer.weight.abs().max().item())
+
+
+class Slow(Line):
+    """Waits in every training step until a file exists: there is time to stop a run that costs nothing."""
+
+    def __init__(self, outputs: Mapping[str, int], inputs: int, until: str = ".") -> None:
+        super().__init__(outputs, inputs)
+        self.until = Path(until)
+
+    def forward(self, signal: Tensor) -> dict[str, Tensor]:
+        if self.training and not self.until.exists():
+            time.sleep(0.3)
+        return super().forward(signal)
