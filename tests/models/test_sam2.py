@@ -17,7 +17,6 @@ from torch.nn.functional import interpolate
 from torch.optim import SGD, Adam
 from torch.utils.data import default_collate
 
-from helpers.ranks import Job, run_ranks
 from helpers.small_folders import photographs, write_pascal
 from helpers.small_sam2 import (
     CHANNELS,
@@ -26,9 +25,7 @@ from helpers.small_sam2 import (
     make_model,
     make_sims,
     make_source,
-    on_rank,
     task_losses,
-    train,
     write_checkpoint,
     write_video_checkpoint,
 )
@@ -420,18 +417,3 @@ def test_real_photographs_are_learnt(tmp_path: Path) -> None:
     reports = [method.step(task_losses, batch) for _ in range(13)]
     for task in data.tasks:
         assert float(reports[-1].losses[task]) < 0.8 * float(reports[0].losses[task])
-
-
-def test_two_processes_are_one() -> None:
-    ways = [("ddp", "sequential", "lora"), ("plain", "joint", "multilora"), ("ddp", "sequential", "mtsam")]
-    jobs: dict[str, Job] = {way[2]: (on_rank, way) for way in ways}
-    for adapter, results in run_ranks(jobs).items():
-        losses, predictions = train(make_model(adapter=adapter), slice(None))
-        for result in results:
-            assert not isinstance(result, str), (adapter, result)
-            for expected, found in zip(losses, result[0], strict=True):
-                assert {k: float(v) for k, v in found.items()} == pytest.approx(
-                    {k: float(v) for k, v in expected.items()}, rel=1e-9
-                )
-            for task in CHANNELS:
-                torch.testing.assert_close(result[1][task], predictions[task], rtol=1e-9, atol=1e-9)

@@ -6,18 +6,18 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from transformers import SwinConfig, SwinModel, Swinv2Config, Swinv2Model
+from transformers import SwinModel, Swinv2Model
 
+from helpers.small_swin import swin_config, swinv2_config
 from torchsims.models.dense.swin import PatchStem, make_stages, to_tokens
 
-SIZES = {"depths": [1, 2, 1, 2], "num_heads": [1, 2, 2, 4], "embed_dim": 12, "image_size": 64, "window_size": 2}
-KINDS: list[tuple[Any, Any]] = [(SwinConfig, SwinModel), (Swinv2Config, Swinv2Model)]
+KINDS: list[tuple[Any, Any]] = [(swin_config, SwinModel), (swinv2_config, Swinv2Model)]
 
 
 @pytest.mark.parametrize(("config", "kind"), KINDS)
 def test_blocks_are_the_model_for_every_image_whatever_came_before(config: Any, kind: Any) -> None:
     torch.manual_seed(0)
-    model = kind(config(**SIZES, drop_path_rate=0.0))
+    model = kind(config())
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
     theirs = copy.deepcopy(model)
@@ -34,7 +34,7 @@ def test_blocks_are_the_model_for_every_image_whatever_came_before(config: Any, 
 
 @pytest.mark.parametrize(("config", "kind"), KINDS)
 def test_an_image_with_a_map_smaller_than_a_window_is_refused(config: Any, kind: Any) -> None:
-    stem = PatchStem(kind(config(**SIZES)))
+    stem = PatchStem(kind(config()))
     stem(torch.rand(1, 3, 64, 64))
     with pytest.raises(ValueError, match=r"at least 64 x 64 pixels, .* holds a window of 2 x 2. Found 96 x 60."):
         stem(torch.rand(1, 3, 96, 60))

@@ -29,6 +29,8 @@ from torchsims.models.dense.losses import (
 from torchsims.models.dense.mtan import MTAN
 from torchsims.models.dense.nddr import NDDR
 from torchsims.models.dense.network import DenseNetwork
+from torchsims.models.dense.swinmtl import SwinMTL
+from torchsims.models.dense.vtagml import VTAGML
 from torchsims.models.lenet import LeNet
 from torchsims.models.registry import MODELS, SINGLE_TASK, Architecture, network_name
 from torchsims.models.sam2.configs import sam2_config
@@ -52,6 +54,7 @@ __all__ = [
     "PLE",
     "SAM2MTL",
     "SINGLE_TASK",
+    "VTAGML",
     "Architecture",
     "CrossStitch",
     "DenseMTL",
@@ -60,6 +63,7 @@ __all__ = [
     "MMoE",
     "SharedBottom",
     "SingleTask",
+    "SwinMTL",
     "class_loss",
     "dense_losses",
     "depth_loss",

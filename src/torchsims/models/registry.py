@@ -23,6 +23,8 @@ _BUILTIN = {
     "nddr": "torchsims.models.dense.nddr:NDDR",
     "mtan": "torchsims.models.dense.mtan:MTAN",
     "densemtl": "torchsims.models.dense.densemtl:DenseMTL",
+    "swinmtl": "torchsims.models.dense.swinmtl:SwinMTL",
+    "vtagml": "torchsims.models.dense.vtagml:VTAGML",
     "sam2": "torchsims.models.sam2.model:SAM2MTL",
     "mlp": "torchsims.models.tabular.mlp:MLP",
     "sharedbottom": "torchsims.models.tabular.shared_bottom:SharedBottom",

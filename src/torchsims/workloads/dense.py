@@ -36,7 +36,16 @@ class DenseWorkload(Workload):
         default: the tasks that are trained by default.
     """
 
-    architectures: ClassVar[tuple[str, ...]] = ("hps", "crossstitch", "nddr", "mtan", "densemtl", "sam2")
+    architectures: ClassVar[tuple[str, ...]] = (
+        "hps",
+        "crossstitch",
+        "nddr",
+        "mtan",
+        "densemtl",
+        "swinmtl",
+        "vtagml",
+        "sam2",
+    )
 
     def __init__(self, channels: Mapping[str, int], tasks: Sequence[str], default: Sequence[str]) -> None:
         chosen = choose_tasks(tasks, channels, default)

@@ -1,9 +1,12 @@
 """Swin transformers of transformers on feature maps, block by block."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import Tensor, nn
+
+WEIGHT_STD = 0.02  # of new linear layers
+M = TypeVar("M", bound=nn.Module)
 
 
 def to_tokens(features: Tensor) -> Tensor:
@@ -87,3 +90,15 @@ def make_stages(model: Any) -> list[list[nn.Module]]:
         norm = model.layernorm if layer is model.encoder.layers[-1] else None
         stages.append([*before, *map(SwinBlock, blocks), SwinBlock(last, norm)])
     return stages
+
+
+def initialize(module: M) -> M:
+    """Return the module with new weights, as Swin transformers draw them."""
+    for part in module.modules():
+        if isinstance(part, nn.Linear):
+            nn.init.trunc_normal_(part.weight, std=WEIGHT_STD)
+            if part.bias is not None:
+                nn.init.zeros_(part.bias)
+        elif isinstance(part, nn.LayerNorm):
+            part.reset_parameters()
+    return module

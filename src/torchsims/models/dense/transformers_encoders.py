@@ -8,7 +8,7 @@ from torch import nn
 from transformers import AutoConfig, AutoModel, MobileNetV2Config, ResNetConfig, SwinConfig, Swinv2Config
 from transformers.image_processing_base import ImageProcessingMixin
 
-from torchsims.models.dense.encoders import ENCODERS, IMAGENET, Colours, Level, StagedEncoder
+from torchsims.models.dense.encoders import IMAGENET, Colours, Level, StagedEncoder
 from torchsims.models.dense.swin import PatchStem, make_stages
 from torchsims.models.sources import load_pretrained
 
@@ -32,29 +32,39 @@ UNUSED = ("conv_1x1.", "classifier.", "pooler.")  # behind the last stage
 
 def make(encoder: Any, dilated: int) -> tuple[StagedEncoder, bool]:
     """Return an encoder, and whether its weights are pretrained."""
-    colours: Colours = IMAGENET
-    pretrained = False
-    if isinstance(encoder, str) and encoder not in ENCODERS:
-        model, colours = _load(encoder)
-        pretrained = True
-    else:
-        if isinstance(encoder, str):
-            config, arguments = CONFIGS[encoder]
-            encoder = config(**arguments)
-        model = AutoModel.from_config(encoder)
+    model, colours, pretrained = load_model(encoder, tuple(_CUTS))
     return _CUTS[model.config.model_type](model, dilated, colours), pretrained
 
 
-def _load(name: str) -> tuple[Any, Colours]:
-    """Return a pretrained model, and the mean and standard deviation of its colours."""
-    config = load_pretrained(name, "an encoder", AutoConfig.from_pretrained)
-    if config.model_type not in _CUTS:
+def load_model(encoder: Any, kinds: Sequence[str]) -> tuple[Any, Colours, bool]:
+    """Return a model of transformers, mean and standard deviation of its colours, and whether it is pretrained.
+
+    Args:
+        encoder: a name of :data:`CONFIGS` or a configuration, for random weights; or a folder or a hub id.
+        kinds: types of models that will do.
+    """
+    pretrained = isinstance(encoder, str) and encoder not in CONFIGS
+    if pretrained:
+        config: Any = load_pretrained(encoder, "an encoder", AutoConfig.from_pretrained)
+    elif isinstance(encoder, str):
+        make_config, arguments = CONFIGS[encoder]
+        config = make_config(**arguments)
+    else:
+        config = encoder
+    if config.model_type not in kinds:
+        name = encoder if isinstance(encoder, str) else type(config).__name__
         raise ValueError(
-            f"Encoder `{name}` should be a model of the type {' or '.join(_CUTS)}. Found `{config.model_type}`."
+            f"Encoder `{name}` should be a model of the type {' or '.join(kinds)}. Found `{config.model_type}`."
         )
-    colours = _colours(name)
+    if not pretrained:
+        return AutoModel.from_config(config), IMAGENET, False
     if torch.get_default_device().type == "meta":  # shapes only: no file is read
-        return AutoModel.from_config(config), colours
+        return AutoModel.from_config(config), _colours(encoder), True
+    return _read(encoder), _colours(encoder), True
+
+
+def _read(name: str) -> Any:
+    """Return a pretrained model; raise if one of its tensors is missing."""
 
     def load(name: str) -> Any:
         return AutoModel.from_pretrained(name, output_loading_info=True, dtype=torch.float32)
@@ -65,7 +75,7 @@ def _load(name: str) -> tuple[Any, Colours]:
         raise ValueError(
             f"Encoder `{name}` should hold every tensor of its stages. Found {len(missing)} missing: {missing[0]}, ..."
         )
-    return model, colours
+    return model
 
 
 def _colours(name: str) -> Colours:
