@@ -97,7 +97,10 @@ class StarvationMonitor:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Load what :meth:`state_dict` returned."""
         self.tasks = list(state["tasks"])
-        self._steps, self._weights, self._ahead = (dict(state[name]) for name in ("steps", "weights", "ahead"))
+        self._steps = {task: int(steps) for task, steps in state["steps"].items()}
+        self._weights, self._ahead = (
+            {task: float(value) for task, value in state[name].items()} for name in ("weights", "ahead")
+        )
 
     @staticmethod
     def _mix(means: dict[str, float], task: str, value: float, rate: float) -> None:

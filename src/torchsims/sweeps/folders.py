@@ -10,7 +10,6 @@ from pathlib import Path
 from shlex import join
 from time import perf_counter
 from typing import Any, final
-from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -20,6 +19,7 @@ from torchsims.reporting import Advance, Progress, Row, run_report, write_report
 from torchsims.training import Callback, Execution, Resolved, Run, RunConfig, StepValues, TensorBoard, train
 from torchsims.training.checkpoints import replace_file
 from torchsims.training.presets import command_of, find_changes
+from torchsims.training.run import Samples
 from torchsims.training.world import launched
 
 RESULTS, SAMPLES = "results.json", "samples.npz"
@@ -130,10 +130,11 @@ def read_run(folder: Path, config: RunConfig | None = None) -> Run | None:
         if (folder / SAMPLES).exists():
             with np.load(folder / SAMPLES, allow_pickle=False) as arrays:
                 samples = {name: arrays[name] for name in arrays.files}
+            _check_samples(samples)
         settings = results["settings"].items()
         known = {name: value for name, value in settings if name in RunConfig.__dataclass_fields__}
         run = Run.from_dict(results["run"], RunConfig.from_dict(known), samples)
-    except (ValueError, KeyError, TypeError, AttributeError, OSError, EOFError, BadZipFile) as error:
+    except Exception as error:  # what a damaged file raises depends on the damage
         raise ValueError(
             f"The folder `{folder}` should hold a finished training run. Found none, or a damaged one."
         ) from error
@@ -142,6 +143,16 @@ def read_run(folder: Path, config: RunConfig | None = None) -> Run | None:
             f"The folder `{folder}` holds a run with another configuration: {join(command_of(run.config))}."
         )
     return run
+
+
+def _check_samples(samples: Samples) -> None:
+    """Raise an error unless the arrays are images, labels and predictions of the same size."""
+    for name, array in samples.items():
+        image, truth = samples["image"], samples[name.replace("prediction/", "truth/", 1)]
+        pixels = array.ndim == 4 or (array.ndim == 3 and array.dtype.kind in "iu")
+        same = len(array) == len(image) > 0 and array.shape[-2:] == image.shape[-2:] and array.shape == truth.shape
+        if not (pixels and same and array.dtype.kind in "biuf" and array.size and image.shape[1:-2] == (3,)):
+            raise ValueError(f"Array `{name}` should have the shape of the images. Found {array.shape}.")
 
 
 def find_runs(folders: Sequence[Path]) -> list[Run]:
@@ -178,6 +189,9 @@ def _order_in(folder: Path) -> Any:
 
 def _check_alike(runs: Sequence[Run]) -> None:
     first = runs[0].config.to_dict()
+    names = [{task: set(of) for task, of in run.metrics.items()} for run in runs if run.metrics]
+    if any(found != names[0] for found in names):
+        raise ValueError("All runs of a page should have the same metrics. Found others.")
     seen: dict[str, dict[int, Run]] = {}
     for run in runs:
         for name, value in run.config.to_dict().items():

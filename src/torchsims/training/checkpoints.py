@@ -7,7 +7,6 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -94,10 +93,11 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     try:
         content = io.BytesIO(path.read_bytes())
         with zipfile.ZipFile(content) as archive:
-            intact = archive.testzip() is None  # checksums of all parts: torch.load looks at none of them
+            stored = all(part.compress_type == zipfile.ZIP_STORED for part in archive.infolist())  # as torch.save does
+            intact = stored and archive.testzip() is None  # checksums of all parts: torch.load looks at none of them
         content.seek(0)
         state: Any = torch.load(content, map_location="cpu", weights_only=True) if intact else None
-    except (RuntimeError, UnpicklingError, EOFError, OSError, zipfile.BadZipFile, ValueError, KeyError) as error:
+    except Exception as error:  # what a damaged pickle raises depends on the damage
         raise ValueError(_damaged(path)) from error
     if not intact:
         raise ValueError(_damaged(path))
@@ -107,7 +107,28 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         raise ValueError(
             f"The checkpoint `{path}` should have format {FORMAT}. Found format {state['format']}, of another version."
         )
+    with fits_checkpoint(path):
+        RunConfig.from_dict(state["config"])
     return state
+
+
+@contextmanager
+def fits_checkpoint(path: Path) -> Iterator[None]:
+    """Load parts of a checkpoint; whatever goes wrong is one error that names the file.
+
+    Example:
+        >>> with fits_checkpoint(Path("checkpoint.pt")):
+        ...     {}["epoch"]
+        Traceback (most recent call last):
+        ValueError: The checkpoint `checkpoint.pt` is damaged, or that of another run. KeyError: 'epoch'
+    """
+    try:
+        yield
+    except (ImportError, OSError):  # a package or file that the run needs
+        raise
+    except Exception as error:  # what is missing or of the wrong type is met by whoever reads it first
+        kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
+        raise ValueError(f"The checkpoint `{path}` is damaged, or that of another run. {kind}{error}") from error
 
 
 def _damaged(path: Path) -> str:

@@ -15,20 +15,29 @@ from torch.optim import Adam
 from torchsims.losses import TaskLosses
 from torchsims.training.batches import count_batches, load_batches, shards, training_batches
 from torchsims.training.callbacks import Callback
-from torchsims.training.checkpoints import load_checkpoint, lock_folder, replace_file, save_checkpoint
+from torchsims.training.checkpoints import (
+    CHECKPOINT,
+    fits_checkpoint,
+    load_checkpoint,
+    lock_folder,
+    replace_file,
+    save_checkpoint,
+)
 from torchsims.training.config import Execution, RunConfig, config_text
 from torchsims.training.evaluation import evaluate, predict_samples
+from torchsims.training.plain import as_type
 from torchsims.training.resolution import Resolved, resolve
 from torchsims.training.run import Metrics, Run
 from torchsims.training.selection import Selection, validation_score
 from torchsims.training.signals import asked_to_stop
 from torchsims.training.start import load_start
-from torchsims.training.trainable import frozen_sums, load_trainable_state, trainable_state
+from torchsims.training.trainable import check_trainable_state, frozen_sums, load_trainable_state, trainable_state
 from torchsims.training.trainer import Trainer
 from torchsims.training.world import World, launched
 from torchsims.workloads import Workload
 
 CONFIG = "config.toml"
+MOST_THREADS = 1024  # more than any machine has cores, and fewer than fill its memory
 AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -68,7 +77,8 @@ def train(
         session = _Session(resolved, folder, world, callbacks if world.first else (), execution or Execution())
         state = load_checkpoint(folder, resolved.config)
         if state is not None:
-            session.load(state)
+            with fits_checkpoint(folder / CHECKPOINT):
+                session.load(state)
         else:
             session.save()  # from now on the folder names its run
         try:
@@ -233,11 +243,17 @@ class _Session:
             raise ValueError(
                 f"The data in `{self.config.root}` is not what it was when the run began. Start a new one."
             )
-        self.epoch = state["epoch"]
+        numbers = [state["epoch"], state["trainer"]["step"], state["threads"]]
+        self.epoch, step, threads = as_type(numbers, list[int])
+        begin, end = self.epoch * self.steps_per_epoch, (self.epoch + 1) * self.steps_per_epoch
+        if not (0 <= self.epoch <= self.config.epochs and begin <= step <= end and 0 < threads <= MOST_THREADS):
+            raise ValueError(f"Found epoch {self.epoch}, step {step} and {threads} threads.")
         load_trainable_state(self.model, state["model"], state["frozen"])
         self.trainer.load_state_dict(state["trainer"])
-        self.selection = Selection(**state["selection"])
-        torch.set_num_threads(state["threads"])  # how a sum is split decides how it is rounded
+        self.selection = Selection.from_dict(state["selection"])
+        if self.selection.model is not None:
+            check_trainable_state(self.model, self.selection.model)
+        torch.set_num_threads(threads)  # how a sum is split decides how it is rounded
 
     @contextmanager
     def clock(self, part: str) -> Iterator[None]:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from torchsims.training.checkpoints import CHECKPOINT, read_checkpoint
+from torchsims.training.checkpoints import CHECKPOINT, fits_checkpoint, read_checkpoint
 from torchsims.training.config import RunConfig
 from torchsims.training.resolution import check_registered
 from torchsims.training.seeding import mix
@@ -58,15 +58,13 @@ def load_model(
     state = _read(run)
     config = RunConfig.from_dict(state["config"])
     check_registered(config, named, parts=("data", "model"))  # predictions need no method
-    try:
+    with fits_checkpoint(Path(run) / CHECKPOINT):
         workload = restore_workload(config.data, config.tasks, config.root, state["workload"])
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(mix(config.seed))  # frozen random weights are drawn again
             model = workload.build_model(config.model).to(device, getattr(torch, config.dtype))
         selected = state["selection"]["model"] if config.select == "best" else None
         load_trainable_state(model, selected or state["model"], state["frozen"])
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"The checkpoint in `{run}` is damaged: a part of it is missing.") from error
     return workload, model
 
 

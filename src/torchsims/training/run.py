@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan, nan
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_type_hints
 
 import numpy.typing as npt
 
 from torchsims.training.config import RunConfig
+from torchsims.training.plain import as_type
 
 Metrics: TypeAlias = Mapping[str, Mapping[str, float]]
 """Task, then metric, then value; NaN after a divergence."""
@@ -77,20 +78,15 @@ class History:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "History":
         """Return the history that :meth:`to_dict` described; null stands for NaN."""
-        return cls(**{name: _numbers(values.get(name, [] if name == "merit" else {})) for name in cls.__annotations__})
-
-
-def _numbers(value: Any) -> Any:
-    """Return nested numbers with NaN for null, as copies."""
-    if isinstance(value, Mapping):
-        return {str(key): _numbers(entry) for key, entry in value.items()}
-    if isinstance(value, list):
-        return [_numbers(entry) for entry in value]
-    if value is None:
-        return nan
-    if not isinstance(value, int | float):
-        raise TypeError(f"A history should hold numbers. Found {value!r}.")
-    return value
+        history = cls(**{name: as_type(values[name], hint) for name, hint in get_type_hints(cls).items()})
+        curves = [*history.losses.values(), *history.weights.values()]
+        if any(len(curve) != history.epochs for curve in curves) or len(history.merit) not in (0, history.epochs):
+            raise ValueError("The curves of a history should have one number per epoch. Found others.")
+        if any(len(entry) != 2 for sums in history.open_sums.values() for entry in sums.values()):
+            raise ValueError("The sums of an open epoch should have a total and a count. Found others.")
+        if not all(history.validation.values()):
+            raise ValueError("Every task that was validated should have a metric. Found one without.")
+        return history
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,14 +127,14 @@ class Run:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], config: RunConfig, samples: Samples | None = None) -> "Run":
         """Return the run that :meth:`to_dict` described."""
-        last = values["last_metrics"]
-        return cls(
-            **{
-                **{name: values[name] for name in cls.__dataclass_fields__ if name in values},
-                "config": config,
-                "metrics": _numbers(values["metrics"]),
-                "last_metrics": None if last is None else _numbers(last),
-                "history": History.from_dict(values["history"]),
-                "samples": samples,
-            }
-        )
+        rest: dict[str, Any] = {"config": config, "history": History.from_dict(values["history"]), "samples": samples}
+        hints = {name: hint for name, hint in get_type_hints(cls).items() if name not in rest}
+        run = cls(**rest, **{name: as_type(values[name], hint) for name, hint in hints.items()})
+        names = [
+            {task: set(of) for task, of in part.items()}
+            for part in (run.higher_is_better, run.metrics, run.last_metrics)
+            if part
+        ]
+        if any(found != names[0] for found in names):
+            raise ValueError("Every metric should have a direction. Found others.")
+        return run

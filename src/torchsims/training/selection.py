@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf, isnan, log
 from statistics import fmean
+from typing import Any
 
 from torch import Tensor
 
 from torchsims.registry import choose
+from torchsims.training.plain import as_type
 from torchsims.training.run import Metrics
 
 TINY = 1e-12  # an error of zero still has a logarithm
@@ -61,3 +63,8 @@ class Selection:
         self.epoch, self.score = epoch, score
         self.model = {name: value.detach().clone() for name, value in model.items()}
         return True
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> "Selection":
+        """Return the selection whose fields a checkpoint holds."""
+        return cls(as_type(state["epoch"], int), as_type(state["score"], float), state["model"])

@@ -38,11 +38,20 @@ def load_trainable_state(model: nn.Module, state: Mapping[str, Any], sums: list[
             "The frozen parameters of the model should be those that the run was trained with. Found others: has the "
             "encoder, or the package that draws its random weights, changed since?"
         )
-    result = model.load_state_dict(state, strict=False)
-    missing = sorted(set(result.missing_keys) - _frozen(model))
-    if missing or result.unexpected_keys:
+    check_trainable_state(model, state)
+    model.load_state_dict(state, strict=False)
+
+
+def check_trainable_state(model: nn.Module, state: Mapping[str, Any]) -> None:
+    """Raise an error unless a state has the names, shapes and types of those of a model."""
+    own, found = (
+        {k: (tuple(v.shape), v.dtype) if isinstance(v, Tensor) else v for k, v in values.items()}
+        for values in (trainable_state(model), state)
+    )
+    if different := sorted(name for name in own.keys() | found.keys() if own.get(name) != found.get(name)):
+        name = different[0]
         raise ValueError(
-            f"The state should be one of this model. Found differences: {missing or result.unexpected_keys}."
+            f"The state should be one of this model, with {own.get(name)} for `{name}`. Found {found.get(name)}."
         )
 
 

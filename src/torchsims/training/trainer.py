@@ -7,11 +7,13 @@ from typing import Any, final
 
 import torch
 from torch.amp.grad_scaler import GradScaler
+from torch.optim import Adam, Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from torchsims._starvation import StarvationMonitor, StarvationWarning
 from torchsims.steppers import MeritReport, Report, Stepper
 from torchsims.training.callbacks import Callback, StepValues
+from torchsims.training.plain import check_alike
 from torchsims.training.run import History, Metrics
 from torchsims.training.seeding import mix
 
@@ -104,8 +106,11 @@ class Trainer:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume from what :meth:`state_dict` returned."""
+        check_alike(state, self.state_dict())
         self.step_number = state["step"]
         self.method.load_state_dict(state["method"])
+        for optimizer in self.method.optimizers:
+            _check_moments(optimizer)
         if self._scaler is not None:
             self._scaler.load_state_dict(state["scaler"])
         for schedule, last in zip(self._schedules, state["schedules"], strict=True):
@@ -144,3 +149,11 @@ class Trainer:
             torch.manual_seed(seed)
         else:
             torch.default_generator.manual_seed(seed)  # `torch.manual_seed` keeps a list for devices that never come
+
+
+def _check_moments(optimizer: Optimizer) -> None:
+    """Raise an error unless the moments of Adam, which looks at them only when it steps, fit the parameters."""
+    for parameter, entry in optimizer.state.items():
+        shapes = {"step": (), "exp_avg": parameter.shape, "exp_avg_sq": parameter.shape}
+        if isinstance(optimizer, Adam) and {name: getattr(v, "shape", None) for name, v in entry.items()} != shapes:
+            raise ValueError(f"The moments of Adam should have the shape {tuple(parameter.shape)}. Found others.")
