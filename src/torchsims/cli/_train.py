@@ -152,7 +152,6 @@ def run_comparison_command(
     command = join(command_line(words, {k: v for k, v in given.items() if k not in Execution.__dataclass_fields__}))
     with bad_input():
         resolved = [resolve(config) for config in comparison.configs]
-        baseline = resolve(comparison.baseline).label
         for each in resolved:
             each.check_batches(processes())
         check_cells(resolved, out)
@@ -161,9 +160,7 @@ def run_comparison_command(
     begin = time.perf_counter()
     try:
         with live_table() if first_process() else nullcontext(lambda runs: None) as show:
-            report = run_comparison(
-                comparison, resolved, out, execution, command=command, baseline=baseline, show=show, warn=warn
-            )
+            report = run_comparison(comparison, resolved, out, execution, command=command, show=show, warn=warn)
         if report is None:  # another process writes it
             return
         write_report(report, out, time.perf_counter() - begin, into=True)

@@ -39,9 +39,8 @@ def run_report(
     """Return the report of one run; ``settings`` stand beside those of its config, such as the number of threads.
 
     Example:
-        >>> from torchsims.training.config import RunConfig
-        >>> from torchsims.training.run import History
-        >>> run = Run("EW", RunConfig(method="ew"), {"seg": {"miou": 0.5}}, {"seg": {"miou": True}}, History())
+        >>> from torchsims.training import RunConfig
+        >>> run = Run("EW", RunConfig(method="ew"), {"seg": {"miou": 0.5}}, {"seg": {"miou": True}})
         >>> run_report(run, "torchsims train --method ew", draw=False).title
         'EW on scenes'
     """
@@ -78,10 +77,9 @@ def comparison_report(
     Without a run with the label ``baseline`` there is no Delta_b. Further ``figures`` come first.
 
     Example:
-        >>> from torchsims.training.config import RunConfig
-        >>> from torchsims.training.run import History
+        >>> from torchsims.training import RunConfig
         >>> numbers, up = {"EW": 0.5, "SIMS": 0.6}, {"seg": {"miou": True}}
-        >>> runs = [Run(name, RunConfig(), {"seg": {"miou": x}}, up, History()) for name, x in numbers.items()]
+        >>> runs = [Run(name, RunConfig(), {"seg": {"miou": x}}, up) for name, x in numbers.items()]
         >>> report = comparison_report("Methods", "torchsims compare", runs, baseline="EW")
         >>> [round(row["Delta_b"], 3) for row in report.rows]
         [0.0, 0.2]
@@ -122,10 +120,9 @@ def delta_b_by_label(runs: Sequence[Run], baseline: str) -> dict[str, list[float
     It is NaN for all runs where a metric of the baseline is zero or NaN.
 
     Example:
-        >>> from torchsims.training.config import RunConfig
-        >>> from torchsims.training.run import History
+        >>> from torchsims.training import RunConfig
         >>> numbers, up = {"EW": 0.5, "SIMS": 0.75}, {"seg": {"miou": True}}
-        >>> runs = [Run(name, RunConfig(), {"seg": {"miou": x}}, up, History()) for name, x in numbers.items()]
+        >>> runs = [Run(name, RunConfig(), {"seg": {"miou": x}}, up) for name, x in numbers.items()]
         >>> delta_b_by_label(runs, "EW")
         {'EW': [0.0], 'SIMS': [0.5]}
     """
@@ -208,11 +205,10 @@ def worst_shortfalls(runs: Sequence[Run]) -> dict[str, list[float]]:
     - :math:`b_i`: its best mean over the seeds of a label. A run without a number has none here.
 
     Example:
-        >>> from torchsims.training.config import RunConfig
-        >>> from torchsims.training.run import History
+        >>> from torchsims.training import RunConfig
         >>> numbers, up = {"a": (1.0, 0.5), "b": (0.8, 1.0)}, {task: {"r2": True} for task in "xy"}
         >>> metrics = {label: {"x": {"r2": x}, "y": {"r2": y}} for label, (x, y) in numbers.items()}
-        >>> runs = [Run(label, RunConfig(), found, up, History()) for label, found in metrics.items()]
+        >>> runs = [Run(label, RunConfig(), found, up) for label, found in metrics.items()]
         >>> {label: [round(value, 3) for value in values] for label, values in worst_shortfalls(runs).items()}
         {'a': [0.5], 'b': [0.2]}
     """

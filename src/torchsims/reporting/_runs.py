@@ -37,9 +37,8 @@ def runs_table(runs: Sequence[Run]) -> list[Row]:
     """Return one row per run: label, seed, the selected epoch if one was selected, and metrics.
 
     Example:
-        >>> from torchsims.training.config import RunConfig
-        >>> from torchsims.training.run import History
-        >>> runs_table([Run("EW", RunConfig(seed=3), {"seg": {"miou": 0.25}}, {}, History())])
+        >>> from torchsims.training import RunConfig
+        >>> runs_table([Run("EW", RunConfig(seed=3), {"seg": {"miou": 0.25}}, {})])
         [{'method': 'EW', 'seed': 3, 'seg miou': 0.25}]
     """
     chosen = any(run.last_metrics is not None for run in runs)

@@ -13,7 +13,7 @@ from torchsims.registry import Spec, option_text
 from torchsims.reporting import Report, ShowStatus, comparison_report, delta_b_by_label, metric_against
 from torchsims.sweeps.folders import describe_preset
 from torchsims.sweeps.local import RunCell, run_all
-from torchsims.training import Execution, History, Resolved, Run, RunConfig, label_of, with_method
+from torchsims.training import Execution, Resolved, Run, RunConfig, label_of, with_method
 from torchsims.training.world import first_process
 from torchsims.workloads import workload_class
 
@@ -133,14 +133,13 @@ def run_comparison(
     execution: Execution,
     *,
     command: str,
-    baseline: str,
     show: ShowStatus,
     warn: Callable[[str], None] = lambda sentence: None,
 ) -> Report | None:
     """Run everything that is not finished, and return the report; None in all processes but the first.
 
-    ``resolved`` are the configurations of the comparison, ``command`` the command line that repeats it, ``baseline``
-    the label that Delta_b is relative to. ``show`` is called with the status of all runs, ``warn`` with their warnings.
+    ``resolved`` are the configurations of the comparison, and ``command`` is the command line that repeats it. ``show``
+    is called with the status of all runs, ``warn`` with their warnings.
 
     Example:
         >>> import tempfile
@@ -149,8 +148,7 @@ def run_comparison(
         >>> plan = Comparison("Methods", method_grid(complete_config(quick), ["ew"], seeds=1), RunConfig(method="ew"))
         >>> with tempfile.TemporaryDirectory() as out:
         ...     resolved, how = [resolve(config) for config in plan.configs], Execution(jobs=1)
-        ...     options = {"command": "", "baseline": "EW", "show": lambda runs: None}
-        ...     report = run_comparison(plan, resolved, Path(out), how, **options)
+        ...     report = run_comparison(plan, resolved, Path(out), how, command="", show=lambda runs: None)
         >>> [row["method"] for row in report.rows]
         ['EW']
     """
@@ -167,7 +165,7 @@ def run_comparison(
         comparison.title,
         command,
         runs,
-        baseline=baseline,
+        baseline=label_of(comparison.baseline),
         notes=[*comparison.notes, note],
         figures=comparison.figures(runs),
         details=details,
@@ -182,7 +180,6 @@ def _failed(cell: RunCell, like: Run) -> Run:
         resolved.config,
         {task: dict.fromkeys(values, nan) for task, values in like.metrics.items()},
         like.higher_is_better,
-        History(),
         failure=cell.status.progress,
         passes=resolved.method.passes,
         rescaled=resolved.unscaled_label,

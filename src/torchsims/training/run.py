@@ -94,7 +94,7 @@ class Run:
     """A finished run, or one that failed.
 
     Example:
-        >>> run = Run("SIMS", RunConfig(seed=1), {"seg": {"miou": 0.7}}, {"seg": {"miou": True}}, History())
+        >>> run = Run("SIMS", RunConfig(seed=1), {"seg": {"miou": 0.7}}, {"seg": {"miou": True}})
         >>> run.seed, run.failure
         (1, None)
     """
@@ -103,7 +103,7 @@ class Run:
     config: RunConfig
     metrics: Metrics  # of the test split at the selected epoch
     higher_is_better: Mapping[str, Mapping[str, bool]]  # by task and metric
-    history: History
+    history: History = field(default_factory=History)
     passes: str = ""  # forward and backward passes per step, such as "2 + 2"
     family: str = ""  # what kind of method it is
     rescaled: str | None = None  # label of the same run without rescaled losses, if losses are rescaled
