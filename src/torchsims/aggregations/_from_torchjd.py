@@ -35,9 +35,9 @@ def from_torchjd(method: Any, *, seed: int = 0) -> Aggregation:
     if isinstance(method, Weighting):
         return _GramianWeighting(method, seed)
     if isinstance(method, WeightedAggregator):
-        return _OfGradients(method.weighting, seed, weighted=True)
+        return _GradientAggregator(method.weighting, seed, weighted=True)
     if isinstance(method, Aggregator):
-        return _OfGradients(method, seed, weighted=False)
+        return _GradientAggregator(method, seed, weighted=False)
     raise TypeError(
         "The method should be one of `torchsims.aggregations`, or a weighting or aggregator of TorchJD. "
         f"Found {type(method).__name__}."
@@ -84,7 +84,7 @@ class _GramianWeighting(WeightedAggregation):
 
 
 @final
-class _OfGradients(Aggregation):
+class _GradientAggregator(Aggregation):
     """A weighting of the gradients, which returns weights, or an aggregator, which returns the direction."""
 
     def __init__(self, method: Any, seed: int, weighted: bool) -> None:
