@@ -13,6 +13,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "torchsims"
 LOWER = {"merit", "transforms", "losses", "normalizers", "scalarizations", "aggregations"}
 ALLOWED: dict[str, set[str]] = {
     "_extras": set(),
+    "_limits": set(),
     "_draws": set(),
     "_statistics": set(),
     "_starvation": set(),
@@ -25,16 +26,16 @@ ALLOWED: dict[str, set[str]] = {
     "aggregations": {"_draws", "_extras", "_statistics", "transforms"},
     "steppers": {"_extras", "_statistics", *LOWER},
     "problems": set(),
-    "data": {"_extras", "registry"},
+    "data": {"_extras", "_limits", "registry"},
     "metrics": set(),
     "models": {"_extras", "losses", "registry"},
     "methods": {"registry", "steppers", *LOWER},
-    "workloads": {"_extras", "registry", "losses", "data", "models", "metrics"},
+    "workloads": {"_extras", "_limits", "registry", "losses", "data", "models", "metrics"},
     "training": {"_starvation", "registry", "losses", "steppers", "methods", "models", "workloads"},
     "sklearn": {"_starvation", "losses", "data", "models", "methods", "training"},
     "reporting": {"registry", "metrics", "training", "workloads"},
     "synthetic": {"problems", "reporting", "training", *LOWER},
-    "sweeps": {"_starvation", "registry", "methods", "models", "reporting", "training", "workloads"},
+    "sweeps": {"_limits", "_starvation", "registry", "methods", "models", "reporting", "training", "workloads"},
     "experiments": {"registry", "problems", "reporting", "scalarizations", "sweeps", "synthetic", "training"},
     "cli": {"__version__", "registry", "methods", "training", "sweeps", "experiments", "reporting"},
 }

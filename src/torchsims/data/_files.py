@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from torchsims._extras import needs
+from torchsims._limits import TooLargeError, check_memory
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
@@ -25,23 +26,43 @@ def read_npy(path: Path) -> Array:
     return read_file(path, "an array of numpy", lambda file: np.load(file, allow_pickle=False))
 
 
-def read_pixels(path: Path, upright: bool = False) -> Array:
-    """Return the pixels of an image, `height x width` or `height x width x channel`; ``upright`` as RGB."""
+def read_pixels(path: Path, upright: bool = False, outputs: int = 0) -> Array:
+    """Return the pixels of an image, `height x width` or `height x width x channel`.
+
+    An image that is ``upright`` has colours, or grey in 16 or 32 bits. The memory for the image and ``outputs`` numbers
+    per pixel is checked before it is decoded.
+    """
     with needs("vision"):
         from PIL import Image, ImageOps
 
     def load(file: Path) -> Array:
-        with Image.open(file) as image:
-            return np.asarray(ImageOps.exif_transpose(image).convert("RGB") if upright else image)
+        bound, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None  # ours is in bytes, and can be raised
+        try:
+            with Image.open(file) as image:
+                check_memory(4 * (4 + outputs) * image.width * image.height, file)
+                if not upright:
+                    return np.asarray(image)
+                turned = ImageOps.exif_transpose(image)
+                grey = turned.mode[0] in "IF"  # pillow would cut off what is brighter than 255
+                return _sixteen_bits(np.asarray(turned if grey else turned.convert("RGB")))
+        finally:
+            Image.MAX_IMAGE_PIXELS = bound
 
     return read_file(path, "an image", load)
 
 
-def read_image(source: str | PathLike[str] | Array) -> Tensor:
+def _sixteen_bits(pixels: Array) -> Array:
+    """Return pixels that pillow has in 32 bits, and the file in 16, as they are in the file."""
+    fits = pixels.dtype == np.int32 and pixels.min(initial=0) >= 0 and pixels.max(initial=0) < 1 << 16
+    return pixels.astype(np.uint16) if fits else pixels
+
+
+def read_image(source: str | PathLike[str] | Array, outputs: int = 0) -> Tensor:
     """Return the colours of a photograph from 0 to 1, `3 x height x width`, upright.
 
     The source is a file in any format that pillow reads (extra ``[vision]``), or an array: colours `height x width x 3`
-    or grey `height x width`, from 0 to 255 if they are bytes and from 0 to 1 otherwise.
+    or grey `height x width`, of 8 or 16 bits without sign, or from 0 to 1. A file that, with ``outputs`` numbers per
+    pixel, needs more memory than the environment variable ``TORCHSIMS_MAX_GIB`` allows is an error.
 
     Example:
         >>> read_image(np.full((2, 4, 3), 51, dtype=np.uint8))[:, 0, 0]
@@ -49,7 +70,7 @@ def read_image(source: str | PathLike[str] | Array) -> Tensor:
     """
     if isinstance(source, np.ndarray):
         return as_image(source, Path("image"))
-    return as_image(read_pixels(Path(source), upright=True), Path(source))
+    return as_image(read_pixels(Path(source), upright=True, outputs=outputs), Path(source))
 
 
 def read_mat(path: Path) -> dict[str, Any]:
@@ -65,6 +86,8 @@ def read_file(path: Path, kind: str, load: Callable[[Path], T]) -> T:
         raise FileNotFoundError(f"File `{path}` should be there. Found no such file.")
     try:
         return load(path)
+    except TooLargeError:
+        raise
     except Exception as error:  # broken files raise whatever their decoder stumbles over
         reason = str(error).rstrip(".") or type(error).__name__
         raise ValueError(f"File `{path}` should be {kind}. Found one that cannot be read: {reason}.") from error
@@ -77,8 +100,8 @@ def as_image(array: Array, path: Path) -> Tensor:
     if array.ndim != 3 or array.shape[2] != 3:
         raise ValueError(f"File `{path}` should hold height x width x 3 colours. Found the shape {array.shape}.")
     image = torch.from_numpy(array.astype(np.float32)).movedim(2, 0).contiguous()
-    if array.dtype == np.uint8:
-        return image / 255
+    if array.dtype in (np.uint8, np.uint16):
+        return image / np.iinfo(array.dtype).max
     if not (image.min() >= -ROUNDING and image.max() <= 1 + ROUNDING):  # also if one is NaN
         low, high = image.min().item(), image.max().item()
         raise ValueError(f"File `{path}` should hold colours from 0 to 1. Found {low:g} to {high:g}.")

@@ -149,9 +149,16 @@ class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         """Return what the network says, `row x output`, of every target."""
         check_is_fitted(self)
         features = validate_data(self, X, dtype=np.float64, reset=False)
-        x = torch.from_numpy((features - self._mean) / self._sd)
+        with np.errstate(over="ignore"):
+            x = torch.from_numpy((features - self._mean) / self._sd)
         with torch.no_grad():
             outputs = torch.cat([self.network_(part) for part in torch.split(x, AT_ONCE)]).numpy()
+        if (rows := np.flatnonzero(~np.isfinite(outputs).all(1))).size:
+            column = int(x[rows[0]].abs().argmax())
+            raise ValueError(
+                f"Features should be near those of the training. Found {features[rows[0], column]:g} in row {rows[0]}, "
+                f"column {column}."
+            )
         return np.split(outputs, np.cumsum([target.outputs for target in self.targets_])[:-1], axis=1)
 
     def __sklearn_tags__(self) -> Any:

@@ -14,6 +14,7 @@ from typing import Any, final
 import numpy as np
 import torch
 
+from torchsims._limits import TooLargeError, check_archive
 from torchsims._starvation import StarvationWarning
 from torchsims.reporting import Advance, Progress, Row, run_report, write_report
 from torchsims.training import Callback, Execution, Resolved, Run, RunConfig, StepValues, TensorBoard, train
@@ -128,12 +129,15 @@ def read_run(folder: Path, config: RunConfig | None = None) -> Run | None:
         results = json.loads(path.read_text(encoding="utf-8"))
         samples: dict[str, Any] | None = None
         if (folder / SAMPLES).exists():
+            check_archive(folder / SAMPLES)
             with np.load(folder / SAMPLES, allow_pickle=False) as arrays:
                 samples = {name: arrays[name] for name in arrays.files}
             _check_samples(samples)
         settings = results["settings"].items()
         known = {name: value for name, value in settings if name in RunConfig.__dataclass_fields__}
         run = Run.from_dict(results["run"], RunConfig.from_dict(known), samples)
+    except TooLargeError:
+        raise
     except Exception as error:  # what a damaged file raises depends on the damage
         raise ValueError(
             f"The folder `{folder}` should hold a finished training run. Found none, or a damaged one."

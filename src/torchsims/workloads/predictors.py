@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
+from torchsims._limits import TooLargeError, check_archive
 from torchsims.data import read_image
 from torchsims.workloads.task import Display
 
@@ -86,7 +87,12 @@ class Predictor(ABC):
             rows = {name: values[start : start + size] for name, values in fields.items()}
             batch = {name: x.to(like if x.is_floating_point() else like.device) for name, x in rows.items()}
             parts.append(self._workload.predict(self._model, batch))
-        return {task: torch.cat([part[task] for part in parts]) for task in self.tasks}
+        found = {task: torch.cat([part[task] for part in parts]) for task in self.tasks}
+        for task, values in found.items():
+            if not (finite := values.isfinite().flatten(1).all(1)).all():
+                row = int(finite.logical_not().nonzero()[0])
+                raise ValueError(f"The prediction of task `{task}` should be finite. Found another in row {row + 1}.")
+        return found
 
 
 @final
@@ -117,9 +123,12 @@ class ArrayPredictor(Predictor):
         path = Path(path)
         try:
             with path.open("rb") as file:
+                check_archive(path)
                 loaded = np.load(file, allow_pickle=False)
                 data = loaded if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        except TooLargeError:
+            raise
+        except Exception as error:  # broken files raise whatever their decoder stumbles over
             raise ValueError(f"File `{path}` should be an .npy or .npz file of arrays. Found: {error}.") from error
         found = self.predict(data)
         rows = [{"arrays": path.name, "task": task, "items": len(values)} for task, values in found.items()]
@@ -141,7 +150,7 @@ class ImagePredictor(Predictor):
         about as many pixels as those of the training had. Classes are `height x width`; depth, edges and saliency
         `1 x height x width`; normals `3 x height x width`.
         """
-        pixels = read_image(data)
+        pixels = read_image(data, sum(self._workload.outputs.values()))
         size = fit_size((pixels.shape[1], pixels.shape[2]), self._shape)
         found = self._outputs({"image": _resize(pixels[None], size).clamp(0.0, 1.0)})
         # Scores are resized before they are turned into classes: classes cannot be interpolated.
@@ -151,7 +160,7 @@ class ImagePredictor(Predictor):
     def predict_file(self, path: str | PathLike[str]) -> FilePrediction:
         """Return what is predicted from an image file."""
         path = Path(path)
-        image = read_image(path).movedim(0, 2).numpy()
+        image = read_image(path, sum(self._workload.outputs.values())).movedim(0, 2).numpy()
         found, size = self.predict(image), " x ".join(map(str, image.shape[:2]))
         shown_as = {task: spec.shown_as for task, spec in self._workload.specs.items() if spec.shown_as}
         return FilePrediction(
@@ -169,7 +178,8 @@ def fit_size(shape: tuple[int, int], usual: tuple[int, int]) -> tuple[int, int]:
     if shape == usual:
         return usual
     factor = (usual[0] * usual[1] / (shape[0] * shape[1])) ** 0.5
-    height, width = (max(MULTIPLE, round(factor * side / MULTIPLE) * MULTIPLE) for side in shape)
+    longest = max(1, usual[0] * usual[1] // MULTIPLE**2)  # a line of pixels is squeezed
+    height, width = (MULTIPLE * min(max(1, round(factor * side / MULTIPLE)), longest) for side in shape)
     return height, width
 
 

@@ -11,15 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from torchsims._extras import needs
+from torchsims._limits import check_memory
 from torchsims.data._text import LONGEST, open_lines
 
+CELL = 16  # bytes of a value in memory, beside its text
 MISSING = ["", "na", "n/a", "nan", "null"]  # in any case; the word None may be a category
 
 
 def read_csv(path: Path, text: Collection[str] = ()) -> dict[str, NDArray[Any]]:
     """Return the columns of a CSV file, see :func:`torchsims.data.tables.read_table`."""
     names, batches = read_batches(path)
-    parts = list(batches)
+    parts, size = [], 0
+    for part in batches:
+        parts.append(part)
+        size += part.nbytes + CELL * part.num_rows * part.num_columns
+        if path.suffix == ".gz":  # the size of a plain file is no surprise
+            check_memory(size, path)
     if not sum(len(part) for part in parts):
         raise ValueError(f"A table should have at least one row. Found none in `{path}`.")
     import pyarrow as pa

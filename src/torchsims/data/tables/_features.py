@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 MARKS = ("nan", "NaT", "<NA>")  # missing values of data frames as text
+FARTHEST = 1e15  # standard deviations; farther away, the layers of a network overflow
 RARE = 2  # a category with fewer training rows shares the code of unknown categories, so that this code is trained
 
 
@@ -47,6 +48,8 @@ class Features:
             column = table[name]
             if column.dtype != object:
                 numbers[name] = standard(as_numbers(name, column))
+                if not np.isfinite(numbers[name][:2]).all():
+                    raise ValueError(f"Feature `{name}` should have a finite spread. Found {np.nanmax(abs(column)):g}.")
             else:
                 found, counts = np.unique(column[~is_missing(column)].astype(str), return_counts=True)
                 categories[name] = found[counts >= RARE].tolist()
@@ -72,7 +75,15 @@ class Features:
         for name, (mean, sd, some) in self.numbers.items():
             column = as_numbers(name, table[name])
             missing = np.isnan(column)
-            numbers += [np.where(missing, 0.0, (column - mean) / sd)] + ([missing] if some else [])
+            with np.errstate(over="ignore"):
+                column = (column - mean) / sd
+            if (far := np.flatnonzero(np.abs(column) > FARTHEST)).size:
+                row = far[0]
+                raise ValueError(
+                    f"Feature `{name}` should be within {FARTHEST:g} standard deviations of the training rows. "
+                    f"Found {table[name][row]} in row {row + 1}."
+                )
+            numbers += [np.where(missing, 0.0, column)] + ([missing] if some else [])
         codes = [codes_of(table[name], known) for name, known in self.categories.items()]
         return (
             np.stack(numbers, 1).astype(np.float32) if numbers else np.zeros((rows, 0), np.float32),

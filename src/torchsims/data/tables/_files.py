@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from torchsims._extras import needs
-from torchsims.data.tables._csv import check_header, first_line, read_csv
+from torchsims._limits import check_memory
+from torchsims.data.tables._csv import CELL, check_header, first_line, read_csv
 
 PARQUET = (".parquet", ".pq")
 
@@ -57,7 +58,11 @@ def _read_parquet(path: Path) -> dict[str, NDArray[Any]]:
         import pyarrow as pa
         from pyarrow import parquet
     try:
-        table = parquet.ParquetFile(path).read()
+        file = parquet.ParquetFile(path)
+        groups = [file.metadata.row_group(index) for index in range(file.metadata.num_row_groups)]
+        values = sum(group.column(index).num_values for group in groups for index in range(group.num_columns))
+        check_memory(CELL * values + sum(group.total_byte_size for group in groups), path)
+        table = file.read()
     except (pa.ArrowInvalid, OSError) as error:
         raise ValueError(f"The file `{path}` cannot be read as Parquet: {first_line(error)}.") from error
     if not table.num_rows or not table.num_columns:
