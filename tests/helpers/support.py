@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor, nn
 from torch.optim import SGD
@@ -13,6 +14,11 @@ from torchsims import SIMS, TaskLosses
 
 TASKS = ("a", "b", "c")
 DIMENSION = 5
+
+drops_gradients = pytest.mark.filterwarnings("ignore:The gradients of a `backward` without:UserWarning")
+"""For tests that compute gradients and do not use them."""
+equal_copies = pytest.mark.filterwarnings("ignore:The model and the challenger start at the same point:UserWarning")
+"""For tests of copies that stay equal."""
 
 
 class Net(nn.Module):

@@ -18,6 +18,7 @@ from helpers.support import (
     TASKS,
     Data,
     Net,
+    drops_gradients,
     flat,
     gradients,
     make_data,
@@ -258,6 +259,7 @@ def test_log_versions_do_not_depend_on_units_to_the_last_bit(case: GradientLevel
 
 
 @pytest.mark.parametrize("name", ["MGDA-loss", "DBMTL"])
+@drops_gradients
 def test_methods_that_divide_by_losses_need_no_log(name: str) -> None:
     ends = []
     for factors in ((1.0, 1.0, 1.0), (2.0**20, 1.0, 2.0**-30)):
@@ -322,6 +324,7 @@ def test_the_shared_parameters_are_those_that_two_tasks_reach() -> None:
     assert stacked.state_dict()["shared"] == ["stem.bias", "stem.weight", "trunk.weight"]
 
 
+@drops_gradients
 def test_what_is_shared_once_stays_shared() -> None:
     """A batch whose closure leaves out the graphs of all but one task is no reason to call the trunk its head."""
     model = make_net()
@@ -403,6 +406,7 @@ def test_a_failed_step_changes_nothing() -> None:
         assert torch.equal(torch.get_rng_state(), noise)
 
 
+@drops_gradients
 def test_gradients_without_an_update_are_taken_back_in_the_method_too() -> None:
     for case in GRADIENT_LEVEL:
         one, two = make_net(), make_net()

@@ -37,7 +37,7 @@ from helpers.small_runs import (
     task_losses,
     trained,
 )
-from helpers.support import Net, make_net
+from helpers.support import Net, drops_gradients, make_net
 from torchsims import FOOPS, SIMS, Scalarized, TaskLosses
 from torchsims.normalizers import EpochWise
 from torchsims.scalarizations import EW, UW, LogMerit
@@ -610,6 +610,7 @@ def test_a_batch_without_any_label_changes_nothing_and_says_so(name: str, batche
 
 
 @pytest.mark.parametrize("name", KINDS)
+@drops_gradients
 def test_an_update_needs_a_backward_of_its_own(name: str) -> None:
     method = trained(name)
     before = snapshot(method)
@@ -629,6 +630,7 @@ def memoryless() -> Net:
 
 
 @pytest.mark.parametrize("name", METHODS)
+@drops_gradients
 def test_only_the_last_backward_before_an_update_counts(name: str) -> None:
     results = []
     for wasted in (0, 2):
@@ -644,6 +646,7 @@ def test_only_the_last_backward_before_an_update_counts(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["EW", "FOOPS", "SIMS alternating"])
+@drops_gradients
 def test_a_backward_without_an_update_is_in_no_epoch(name: str) -> None:
     results = []
     for wasted in (False, True):

@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 
 from helpers.methods import SCALARIZED
 from helpers.small_runs import differences, snapshot
-from helpers.support import make_data, make_net, make_sims, mean_losses, parameters
+from helpers.support import drops_gradients, make_data, make_net, make_sims, mean_losses, parameters
 from torchsims import Stepper
 
 METHODS = [make_sims, partial(make_sims, evaluation="joint"), SCALARIZED["FAMO"]]
@@ -106,6 +106,7 @@ def test_sparse_gradients_that_are_not_finite_are_refused_by_task_and_parameter(
         make_sims(Words()).step(closure, WORDS)
 
 
+@drops_gradients
 def test_the_distance_of_complex_parameters_is_real() -> None:
     torch.manual_seed(0)
     method = make_sims(Waves(), tau=1.0, prox=2.0)
@@ -148,6 +149,7 @@ def test_a_method_goes_through_pickle_and_keeps_no_batch(make: Callable[[nn.Modu
 
 
 @pytest.mark.parametrize("evaluation", ["sequential", "joint"])
+@drops_gradients
 def test_gradients_of_parameters_without_an_optimizer_do_not_pile_up(evaluation: Any) -> None:
     def heads_only(named: list[tuple[str, nn.Parameter]]) -> SGD:
         return SGD([p for name, p in named if name.startswith("heads")], lr=0.1)

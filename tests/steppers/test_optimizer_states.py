@@ -9,6 +9,7 @@ import torch
 
 from helpers.optimizers import OPTIMIZERS, STEPPERS_OF, build_with, inputs, two_losses
 from helpers.small_runs import differences, snapshot
+from helpers.support import drops_gradients
 
 
 def reloaded(state: dict[str, Any]) -> dict[str, Any]:
@@ -53,6 +54,7 @@ def test_a_failed_load_does_not_spoil_the_next_one() -> None:
 
 
 @pytest.mark.parametrize("optimizer", ["NAdam", "ASGD", "WideState"])
+@drops_gradients
 def test_a_failed_step_restores_a_state_wider_than_the_parameters(optimizer: str) -> None:
     method = build_with(optimizer, "SIMS alternating", seed=0, dtype=torch.bfloat16)
     x = inputs(optimizer, torch.bfloat16)

@@ -4,7 +4,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from math import isfinite
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -16,9 +15,10 @@ from torchsims._statistics import WithStatistics
 from torchsims.normalizers import Normalizer
 from torchsims.steppers._copies import Buffers, Noise
 from torchsims.steppers._distributed import Ranks
-from torchsims.steppers._global_batch import GlobalBatch, Sums, reduce_losses
+from torchsims.steppers._global_batch import GlobalBatch, Sums, check_bounds, reduce_losses
 from torchsims.steppers._gradients import clip
 from torchsims.steppers._model_checks import ParameterCheck, check_tensors
+from torchsims.steppers._notices import DROPPED, Notice
 from torchsims.steppers._passes import Batch, Tasks, outside_autocast
 from torchsims.steppers._replicas import ReplicaCheck, make_equal
 from torchsims.steppers._reports import Report
@@ -45,9 +45,7 @@ class Stepper(ABC, Generic[R]):
         self.model = model
         self.normalizer = normalize
         self._lower_bounds = dict(lower_bounds or {})
-        for task, bound in self._lower_bounds.items():
-            if not isfinite(bound):
-                raise ValueError(f"Parameter `lower_bounds` should be finite. Found {bound} for task `{task}`.")
+        check_bounds(self._lower_bounds)
         check_tensors(model)
         self._ranks = Ranks(model, process_group)
         make_equal(model, self._ranks)
@@ -63,6 +61,7 @@ class Stepper(ABC, Generic[R]):
         self._reversals: list[Callable[[], None]] = []
         self._undo: Callable[[], None] = _do_nothing
         self._lent = False
+        self._dropped = Notice(DROPPED)
 
     def step(self, task_losses: Callable[..., Any], *micro_batches: Any, scaler: GradScaler | None = None) -> R:
         """Take one step: :meth:`backward`, then :meth:`update`.
@@ -82,9 +81,11 @@ class Stepper(ABC, Generic[R]):
         """Compute the gradients of a step and leave them, unscaled, in ``.grad``; arguments as in :meth:`step`.
 
         If anything fails, on any rank, an error is raised and all is as before: parameters, buffers, statistics,
-        optimizers and random generators. Gradients that were not used by :meth:`update` are dropped.
+        optimizers and random generators. Gradients that were not used by :meth:`update` are dropped, with a warning: to
+        accumulate gradients, give all micro-batches to one call.
         """
         self._check_ready()
+        self._warn_if_dropped()
         self._revert()
         if scaler is not None and not scaler.is_enabled():
             scaler = None
@@ -142,6 +143,7 @@ class Stepper(ABC, Generic[R]):
 
     def end_epoch(self) -> None:
         """Close an epoch, for methods and normalizers that use epoch means. Gradients without an update are dropped."""
+        self._warn_if_dropped()
         self._revert()
         for module in self._statistics():
             module.end_epoch()
@@ -268,6 +270,10 @@ class Stepper(ABC, Generic[R]):
             reversal()
         self._reversals, self._undo = [], _do_nothing
         self._pending = None
+
+    def _warn_if_dropped(self) -> None:
+        if self._pending is not None and self._pending.skipped is None:
+            self._dropped()
 
     def _drop_gradients(self) -> None:
         for optimizer in self._optimizers():

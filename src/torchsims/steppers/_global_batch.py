@@ -12,7 +12,7 @@ from torchsims.normalizers import Normalizer
 from torchsims.steppers._distributed import Ranks
 from torchsims.steppers._passes import Tasks
 
-__all__ = ["GlobalBatch", "Sums", "check_counts", "check_losses", "reduce_losses", "to_host"]
+__all__ = ["GlobalBatch", "Sums", "check_bounds", "check_counts", "check_losses", "reduce_losses", "to_host"]
 
 
 class Sums(Protocol):
@@ -74,6 +74,13 @@ def to_host(*tensors: Tensor) -> list[list[float]]:
     flat = [tensor.detach().reshape(-1) for tensor in tensors]
     numbers = iter(torch.cat(flat).tolist())  # in their common type: not every device has double precision
     return [[next(numbers) for _ in range(tensor.numel())] for tensor in flat]
+
+
+def check_bounds(lower_bounds: Mapping[str, float]) -> None:
+    """Raise if a bound is NaN or infinite."""
+    for task, bound in lower_bounds.items():
+        if not isfinite(bound):
+            raise ValueError(f"Parameter `lower_bounds` should be finite. Found {bound} for task `{task}`.")
 
 
 def check_counts(tasks: Tasks, counts: Sequence[float]) -> None:

@@ -1,7 +1,6 @@
 """Optimizers: how they are made, loaded and restored."""
 
 import inspect
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -9,9 +8,10 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from torchsims.steppers._copies import clones, overwrite
+from torchsims.steppers._notices import warn
 from torchsims.steppers._states import copied_state
 
-__all__ = ["OptimizerFactory", "load_optimizer", "make_optimizer", "parameters_of", "restorer"]
+__all__ = ["OptimizerFactory", "load_optimizer", "make_optimizer", "parameters_of", "restorer", "same_options"]
 
 OptimizerFactory: TypeAlias = Callable[[list[tuple[str, nn.Parameter]]], Optimizer]
 """What makes an optimizer of named parameters, such as ``partial(Adam, lr=1e-3)``."""
@@ -60,10 +60,9 @@ def _check_optimized(
     present = {id(p) for p in optimized}
     missing = [f"`{name}`" for name, p in named if id(p) not in present]
     if missing:
-        warnings.warn(
+        warn(
             f"Parameter `{option}` leaves out {', '.join(missing)}, which will not be trained. "
-            "Call `requires_grad_(False)` on what should not be.",
-            stacklevel=5,
+            "Call `requires_grad_(False)` on what should not be."
         )
 
 
@@ -105,6 +104,12 @@ def _load(optimizer: Optimizer, state: dict[str, Any], scalars_only: bool = Fals
             keep = isinstance(saved, Tensor) and (saved.ndim == 0 or not scalars_only)
             if keep and optimizer.state[p][name].dtype != saved.dtype:
                 optimizer.state[p][name] = saved.to(optimizer.state[p][name].device)
+
+
+def same_options(first: Optimizer, second: Optimizer) -> bool:
+    """Return whether two optimizers take the same steps from the same gradients."""
+    options = [[{**group, "params": len(group["params"])} for group in each.param_groups] for each in (first, second)]
+    return type(first) is type(second) and options[0] == options[1]
 
 
 def parameters_of(optimizer: Optimizer) -> list[nn.Parameter]:

@@ -5,12 +5,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal, TypeAlias
 
+import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from torchsims.steppers._base import Stepper
 from torchsims.steppers._copies import Buffers, Challenger, JointChallenger, SequentialChallenger, overwrite
-from torchsims.steppers._optimizers import OptimizerFactory, load_optimizer, make_optimizer
+from torchsims.steppers._notices import EQUAL_COPIES, Notice
+from torchsims.steppers._optimizers import OptimizerFactory, load_optimizer, make_optimizer, same_options
 from torchsims.steppers._reports import MeritReport
 
 __all__ = ["Evaluation", "TwoCopies"]
@@ -35,6 +37,7 @@ class TwoCopies(Stepper[MeritReport]):
             "inner", inner, zip(self._names, self._challenger.parameters, strict=True), self.model
         )
         self._steps = 0
+        self._equal = Notice(EQUAL_COPIES)
         self._iterate = self._copy() if keep_random_iterate else None
 
     @contextmanager
@@ -52,6 +55,13 @@ class TwoCopies(Stepper[MeritReport]):
             )
         with self._lend(), self._iterate.in_model() as model:
             yield model
+
+    def _warn_if_equal(self) -> None:
+        """Warn in the first step if both copies would take the same steps forever."""
+        if self._steps == 0 and same_options(self.outer, self.inner):
+            pairs = zip(self._theta, self._challenger.parameters, strict=True)
+            if all(torch.equal(self._ranks.local(p), self._ranks.local(q)) for p, q in pairs):
+                self._equal()
 
     def _draw_iterate(self) -> None:
         """Count a step and keep one of theta^0 ... theta^K, each with probability 1 / (K + 1): a reservoir of one."""

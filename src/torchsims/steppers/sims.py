@@ -152,6 +152,7 @@ class SIMS(TwoCopies):
 
     def _apply(self) -> None:
         if self.order == "simultaneous":
+            self._warn_if_equal()
             self.inner.step()
         self.outer.step()
         self._draw_iterate()
