@@ -37,7 +37,17 @@ ALLOWED: dict[str, set[str]] = {
     "synthetic": {"problems", "reporting", "training", *LOWER},
     "sweeps": {"_limits", "_starvation", "registry", "methods", "models", "reporting", "training", "workloads"},
     "experiments": {"registry", "problems", "reporting", "scalarizations", "sweeps", "synthetic", "training"},
-    "cli": {"__version__", "registry", "methods", "training", "sweeps", "experiments", "reporting"},
+    "cli": {
+        "__version__",
+        "registry",
+        "methods",
+        "models",
+        "training",
+        "sweeps",
+        "experiments",
+        "reporting",
+        "workloads",
+    },
 }
 CORE = {"torch", "numpy"}
 # What a room may import beside the core: the extras `experiments`, `gradient`, `tables` and `vision`.

@@ -15,8 +15,10 @@ Example:
     ['depth', 'normals', 'seg']
 """
 
+from torchsims.models.catalogue import model_catalogue, parameter_table
 from torchsims.models.dense.cross_stitch import CrossStitch
 from torchsims.models.dense.densemtl import DenseMTL
+from torchsims.models.dense.encoders import ENCODERS
 from torchsims.models.dense.hps import HPS
 from torchsims.models.dense.losses import (
     dense_losses,
@@ -45,6 +47,7 @@ from torchsims.models.tabular.ple import PLE
 from torchsims.models.tabular.shared_bottom import SharedBottom
 
 __all__ = [
+    "ENCODERS",
     "ESMM",
     "HPS",
     "MLP",
@@ -69,9 +72,11 @@ __all__ = [
     "depth_loss",
     "edges_loss",
     "load_trainable",
+    "model_catalogue",
     "network_name",
     "normals_loss",
     "number_loss",
+    "parameter_table",
     "saliency_loss",
     "sam2_config",
     "save_trainable",
