@@ -1,12 +1,13 @@
 # make run    set everything up, train five methods with and without a rescaled loss, and write a page with the results
 # make test   set everything up and run lint, type checks and tests
+# make soak   set everything up and look for cases that break a promise, for ten minutes; HOURS=8 SEED=1 for longer and others
 # make bench  set everything up and measure; writes bench/RESULTS.md and bench/AGGREGATED.md
 
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test bench clean
+.PHONY: run test soak bench clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -25,6 +26,9 @@ test: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+soak: $(VENV)/.installed
+	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m soak $(if $(HOURS),--hours $(HOURS)) $(if $(SEED),--seed $(SEED))
 
 bench: $(VENV)/.installed
 	$(BIN)/python bench/steps.py

@@ -1,0 +1,1 @@
+"""Long random tests: seeded programs that try to break a promise, case after case. `make soak` runs them all."""
