@@ -147,6 +147,10 @@ def convert_value(key: str, text: str, kind: type) -> bool | int | float | str:
     except ValueError:
         noun = "a whole number" if kind is int else "a number"
         raise ValueError(f"Option `{key}` should be {noun}. Found `{key}={text}`.") from None
+    if kind is int and not -(2**63) <= int(value) < 2**63:
+        raise ValueError(f"Option `{key}` should have at most 63 bits. Found `{key}={text}`.")
+    if key.endswith("seed") and int(value) < 0:
+        raise ValueError(f"Option `{key}` should not be negative. Found `{key}={text}`.")
     return value
 
 

@@ -46,6 +46,26 @@ def test_a_checkpoint_holds_the_state_of_any_optimizer(optimizer: str, tmp_path:
     assert differences(snapshot(first.method), snapshot(second.method)) == []
 
 
+def test_a_flipped_bit_of_the_directory_of_an_archive_is_noticed_or_changes_nothing(tmp_path: Path) -> None:
+    import torch
+
+    values = torch.rand(64)
+    save_checkpoint(tmp_path, small(), {"values": values})
+    path = tmp_path / "checkpoint.pt"
+    content = path.read_bytes()
+    start = content.rindex(b"PK\1\2", 0, content.rindex(b"/data/0"))  # the entry of the tensor
+    for place in range(start, start + 46):
+        for bit in range(8):
+            damaged = bytearray(content)
+            damaged[place] ^= 1 << bit
+            path.write_bytes(damaged)
+            try:
+                found = read_checkpoint(path)["values"]
+            except ValueError:
+                continue
+            assert torch.equal(found, values), f"bit {bit} of byte {place - start}"
+
+
 def test_saving_leaves_files_of_others_alone(tmp_path: Path) -> None:
     (tmp_path / ".oh-my-zsh").mkdir()
     (tmp_path / ".pre-commit-config.yaml").write_text("mine")

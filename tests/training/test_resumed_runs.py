@@ -124,7 +124,8 @@ def test_a_run_goes_on_with_the_threads_it_had(tmp_path: Path) -> None:
         torch.set_num_threads(threads)
 
 
-def test_two_processes_do_not_train_in_one_folder(tmp_path: Path) -> None:
+def test_two_processes_do_not_train_in_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torchsims.training.checkpoints.PATIENCE", 0.0)
     with lock_folder(tmp_path), pytest.raises(ValueError, match="Another process trains in"):
         train(small(method="ew", epochs=1), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [".torchsims.lock"]

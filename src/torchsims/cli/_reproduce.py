@@ -44,7 +44,8 @@ def _synthetic(name: str, experiment: Experiment) -> Callable[..., None]:
         begin = time.perf_counter()
         with show_progress() as progress:
             report = module.run(settings, progress)
-        write_report(report, out, time.perf_counter() - begin)
+        with bad_input():
+            write_report(report, out, time.perf_counter() - begin)
         typer.echo(markdown(report.rows))
         typer.echo(f"Written to {out}.")
 

@@ -28,6 +28,7 @@ def predict(
     """Predict every task for images (colour maps, IMAGE_TASK.png) or rows of tables (TABLE_predictions.csv)."""
     from torchsims.reporting import markdown, output_names, prediction_report, write_report
     from torchsims.training import load
+    from torchsims.training.checkpoints import replace_file
 
     begin = time.perf_counter()
     out = out or Path("runs") / "predict"
@@ -36,9 +37,10 @@ def predict(
         predictor = load(run, named=named or ())
         contents, report = prediction_report(run, [predictor.predict_file(path) for path in files])
     prepare_output_dir(out)
-    for name, content in contents.items():
-        (out / name).write_bytes(content)
-    write_report(report, out, time.perf_counter() - begin, into=True)
+    with bad_input():
+        for name, content in contents.items():
+            replace_file(out / name, content)
+        write_report(report, out, time.perf_counter() - begin, into=True)
     typer.echo(markdown(report.rows))
     typer.echo(f"Page: {out / 'report.html'}")
 
@@ -64,7 +66,8 @@ def report(
     prepare_output_dir(out)
     command = join(["torchsims", "report", *map(str, runs)])
     page = comparison_report("Finished runs", command, found, baseline=chosen)
-    write_report(page, out, time.perf_counter() - begin, into=True)
+    with bad_input():
+        write_report(page, out, time.perf_counter() - begin, into=True)
     print_report(page, out)
 
 

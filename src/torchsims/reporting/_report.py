@@ -118,6 +118,8 @@ def _temporary_folder(parent: Path, name: str = "report") -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=parent))
     try:
         yield folder
+    except OSError as error:
+        raise OSError(error.errno, f"{error.strerror} while writing to `{parent}`") from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

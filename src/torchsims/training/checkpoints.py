@@ -15,6 +15,7 @@ from torchsims.training.config import RunConfig
 
 CHECKPOINT, PREVIOUS = "checkpoint.pt", "checkpoint.previous.pt"
 LOCK = ".torchsims.lock"
+PATIENCE = 5.0  # seconds: a worker whose comparison was killed ends when it next reports
 FORMAT = 2
 
 
@@ -51,7 +52,7 @@ def lock_folder(folder: Path, writes: bool = True) -> Iterator[None]:
 
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        with FileLock(folder / LOCK, timeout=0):
+        with FileLock(folder / LOCK, timeout=PATIENCE):
             yield
     except Timeout as error:
         raise ValueError(f"Another process trains in `{folder}`. Wait for it, or choose another folder.") from error
@@ -93,7 +94,8 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     try:
         content = io.BytesIO(path.read_bytes())
         with zipfile.ZipFile(content) as archive:
-            stored = all(part.compress_type == zipfile.ZIP_STORED for part in archive.infolist())  # as torch.save does
+            # As torch.save writes them. Of a part that is called a directory, torch.load silently reads nothing.
+            stored = not any(part.compress_type or part.external_attr for part in archive.infolist())
             intact = stored and archive.testzip() is None  # checksums of all parts: torch.load looks at none of them
         content.seek(0)
         state: Any = torch.load(content, map_location="cpu", weights_only=True) if intact else None

@@ -232,6 +232,7 @@ class _Session:
                 "trainer": self.trainer.state_dict(),
                 "selection": vars(self.selection),
                 "threads": torch.get_num_threads(),
+                "processes": self.world.size,
             }
             if self.world.first:
                 if not (self.folder / CONFIG).exists():
@@ -253,6 +254,12 @@ class _Session:
         self.selection = Selection.from_dict(state["selection"])
         if self.selection.model is not None:
             check_trainable_state(self.model, self.selection.model)
+        if (before := as_type(state.get("processes", 1), int)) != self.world.size:
+            for callback in self.trainer.callbacks:
+                callback.on_warning(
+                    f"The run was trained by {before} processes before, and by {self.world.size} now: it goes on, but "
+                    "not bit for bit as it would have."
+                )
         torch.set_num_threads(threads)  # how a sum is split decides how it is rounded
 
     @contextmanager
