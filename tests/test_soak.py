@@ -8,6 +8,8 @@ import pytest
 from soak.programs import PROGRAMS
 from soak.runner import BEGIN, END, Program, run, table, write_table
 
+ROOT = Path(__file__).parent.parent
+
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_first_case_holds(name: str) -> None:
@@ -37,3 +39,9 @@ def test_the_table_replaces_the_one_before(tmp_path: Path) -> None:
     assert "old" not in text
     assert text.startswith("before\n")
     assert text.endswith("after\n")
+
+
+def test_the_page_has_every_program() -> None:
+    page = (ROOT / "docs" / "reliability.md").read_text()
+    for program in PROGRAMS.values():
+        assert f"| {program.promise} | `{program.name}` |" in page
