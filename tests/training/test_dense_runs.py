@@ -26,6 +26,8 @@ CASES = [
     (f"nddr:{LIGHT}", "ew"),
     (f"mtan:{LIGHT}", "ew"),
     (f"densemtl:{ENCODER}:checkpointing=yes", "ew"),
+    (f"swinmtl:{ENCODER}", "ew"),
+    ("sam2:encoder=toy:rank=2:size=32:adapter=mtsam", "sims"),
 ]
 
 
