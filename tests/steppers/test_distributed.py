@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.optim import Adam
 
 from helpers.methods import SCALARIZED, STEPPERS
 from helpers.ranks import Job, run_ranks
@@ -127,12 +128,19 @@ FAILURES = [
     ("fsdp", 2, "late"),
 ]
 
+UPDATES = [
+    (wrapper, order, which)
+    for wrapper in ("plain", "ddp", "fsdp")
+    for order, which in (("simultaneous", 0), ("simultaneous", 1), ("alternating", 1))
+]
+
 
 @pytest.fixture(scope="module")
 def two_ranks() -> dict[str, list[Any]]:
     """Everything that runs on two ranks, in one start of two processes."""
     jobs: dict[str, Job] = {name: (on_rank, case) for name, case in CASES.items()}
     jobs |= {str(failure): (fails_on_the_second_rank, failure) for failure in FAILURES}
+    jobs |= {str(update): (update_fails_on_the_second_rank, update) for update in UPDATES}
     jobs |= {"refusals": (refusals, ()), "missing head": (unlabelled_on_one_rank, ())}
     jobs |= {f"replicas of {name}": (train_replicas, (name,)) for name in REPLICAS}
     jobs |= {"other values": (other_values, ()), "other models": (other_models, ())}
@@ -215,6 +223,44 @@ def test_a_closure_that_raises_on_one_rank_raises_on_all_and_changes_nothing(
     two_ranks: dict[str, list[Any]], failure: tuple[str, int, str]
 ) -> None:
     first, second = two_ranks[str(failure)]
+    assert first[0] == "RuntimeError: No step was taken because rank 1 failed with OSError: disk gone"
+    assert second[0] == "OSError: disk gone"
+    assert first[1]
+    assert second[1]
+    assert first[2] == second[2]
+
+
+def update_fails_on_the_second_rank(rank: int, wrapper: str, order: Any, which: int) -> list[Any]:
+    """Return the error of this rank, whether anything changed, and what a good step gives afterwards."""
+    adam = {"outer": partial(Adam, lr=0.01), "inner": partial(Adam, lr=0.02)}
+    method = make_sims(wrap(make_net(), wrapper), order=order, perturb=0.1, **adam)
+    data = make_data(seed=rank)
+    method.step(task_losses, data)
+
+    def everything() -> list[Tensor]:
+        states = [value for each in method.optimizers for state in each.state.values() for value in state.values()]
+        return [whole(tensor).clone() for tensor in (*method._theta, *method._challenger.tensors(), *states)]
+
+    def fail(*_: Any) -> None:
+        if rank == 1:
+            raise OSError("disk gone")
+
+    before, message = everything(), ""
+    handle = method.optimizers[which].register_step_post_hook(fail)
+    try:
+        method.step(task_losses, data)
+    except (OSError, RuntimeError) as error:
+        message = f"{type(error).__name__}: {error}"
+    handle.remove()
+    unchanged = all(torch.equal(a, b) for a, b in zip(before, everything(), strict=True))
+    return [message, unchanged, method.step(task_losses, data).merit]
+
+
+@pytest.mark.parametrize("update", UPDATES)
+def test_an_optimizer_that_raises_on_one_rank_takes_the_step_back_on_all(
+    two_ranks: dict[str, list[Any]], update: tuple[str, str, int]
+) -> None:
+    first, second = two_ranks[str(update)]
     assert first[0] == "RuntimeError: No step was taken because rank 1 failed with OSError: disk gone"
     assert second[0] == "OSError: disk gone"
     assert first[1]

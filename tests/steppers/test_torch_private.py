@@ -4,6 +4,7 @@ import ast
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -72,9 +73,54 @@ def check_compiled_names() -> None:
     assert [private.without_compile_prefix(name) for name in found] == expected
 
 
+def check_copies() -> None:
+    tensors = [nn.Parameter(torch.ones(2, 3)), torch.arange(3), torch.tensor(-0.0), torch.ones(4, 2).T, torch.empty(0)]
+    for each in (tensors, [*tensors, torch.eye(2).to_sparse()]):
+        versions = [tensor._version for tensor in each]
+        values = private.clones(each)
+        assert not any(value.requires_grad for value in values)
+        assert [value.stride() for value in values if not value.is_sparse] == [tensor.stride() for tensor in tensors]
+        private.overwrite(each, [value * 2 for value in values])
+        assert all(torch.equal(a.to_dense(), 2 * b.to_dense()) for a, b in zip(each, values, strict=True))
+        assert all(tensor._version > version for tensor, version in zip(each, versions, strict=True))
+        private.overwrite(each, values)
+
+
+def check_gradient_hooks() -> None:
+    source, target = (nn.Parameter(torch.ones(1)) for _ in range(2))
+    private.share_hooks(source, target)
+    calls: list[str] = []
+    register: Any = source.register_hook
+    register(lambda gradient: gradient * 2)
+    register = source.register_post_accumulate_grad_hook
+    handle = register(lambda p: calls.append("late"))
+    private.share_hooks(source, target)
+    (target * 3).sum().backward()  # type: ignore[no-untyped-call]
+    assert target.grad is not None
+    assert target.grad.tolist() == [6.0]
+    handle.remove()
+    (target * 3).sum().backward()  # type: ignore[no-untyped-call]
+    assert calls == ["late"]
+
+
+def check_hooks() -> None:
+    module, calls = nn.Linear(1, 1), []
+    module.register_forward_hook(lambda *_: calls.append("first"))
+    restore = private.hook_restorer(module)
+    module.register_forward_hook(lambda *_, **__: calls.append("late"), with_kwargs=True, always_call=True)
+    module.register_forward_pre_hook(lambda *_, **__: calls.append("early"), with_kwargs=True)
+    restore()
+    module(torch.ones(1))
+    assert calls == ["first"]
+    assert not module._forward_hooks_always_called
+
+
 CHECKS: dict[str, Callable[[], None]] = {
     "torch._amp_foreach_non_finite_check_and_unscale_": check_kernel,
     "GradScaler._per_optimizer_states": check_scaler,
+    "torch._foreach_clone and torch._foreach_copy_": check_copies,
+    "the tables of forward hooks of modules": check_hooks,
+    "the tables of hooks of gradients": check_gradient_hooks,
     "torch.utils._pytree.tree_map_only": check_trees,
     "torch::autograd::AccumulateGrad and its `variable`": check_graph,
     "the prefix `_orig_mod.` of `torch.compile`": check_compiled_names,

@@ -1,8 +1,7 @@
 """The base class of steppers: a step is a transaction."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
@@ -13,17 +12,20 @@ from torch.optim import Optimizer
 
 from torchsims._statistics import WithStatistics
 from torchsims.normalizers import Normalizer
-from torchsims.steppers._copies import Buffers, Noise
+from torchsims.steppers._copies import Buffers
 from torchsims.steppers._distributed import Ranks
 from torchsims.steppers._global_batch import GlobalBatch, Sums, check_bounds, reduce_losses
 from torchsims.steppers._gradients import clip
-from torchsims.steppers._model_checks import ParameterCheck, check_tensors
+from torchsims.steppers._model_checks import ParameterCheck, check_tensors, renormalized_weights
+from torchsims.steppers._noise import Generator, RandomGenerators
 from torchsims.steppers._notices import DROPPED, Notice
+from torchsims.steppers._optimizers import restorer
 from torchsims.steppers._passes import Batch, Tasks, outside_autocast
 from torchsims.steppers._replicas import ReplicaCheck, make_equal
 from torchsims.steppers._reports import Report
 from torchsims.steppers._states import check_parameters, check_type, copied_state, reloader
-from torchsims.steppers._torch_private import forget_optimizers, has_unscaled, without_compile_prefix
+from torchsims.steppers._torch_private import forget_optimizers, has_unscaled, value_restorer, without_compile_prefix
+from torchsims.steppers._transaction import Transaction, check_outside_closure
 
 __all__ = ["Stepper"]
 
@@ -39,6 +41,7 @@ class Stepper(ABC, Generic[R]):
         *,
         normalize: Normalizer | None,
         lower_bounds: Mapping[str, float] | None,
+        generators: Sequence[Generator],
         process_group: Any,
         tasks: Sequence[str] | None = None,
     ) -> None:
@@ -55,12 +58,11 @@ class Stepper(ABC, Generic[R]):
         self._check_parameters = ParameterCheck(model, self._clean_name, self._ranks.sharded)
         self._check_replicas = ReplicaCheck(self._ranks)
         self._buffers = Buffers(model)
-        self._accelerators = sorted({p.device for p in model.parameters() if p.device.type != "cpu"}, key=str)
+        self._generators = RandomGenerators(model, generators)
+        self._renormalized = renormalized_weights(model)
         self._tasks = Tasks(expected=None if tasks is None else tuple(tasks))
-        self._pending: R | None = None
-        self._reversals: list[Callable[[], None]] = []
-        self._undo: Callable[[], None] = _do_nothing
-        self._lent = False
+        self._transaction: Transaction[R] = Transaction(self._ranks.device, lambda: None)
+        self._transaction.commit()
         self._dropped = Notice(DROPPED)
 
     def step(self, task_losses: Callable[..., Any], *micro_batches: Any, scaler: GradScaler | None = None) -> R:
@@ -73,8 +75,14 @@ class Stepper(ABC, Generic[R]):
             scaler: a gradient scaler; all copies step or none. Call ``scaler.update()`` after the step as in any loop;
                 if the loop does not, the next step does.
         """
-        report = self.backward(task_losses, *micro_batches, scaler=scaler)
-        self.update()
+        before = self._transaction
+        try:
+            report = self.backward(task_losses, *micro_batches, scaler=scaler)
+            self.update()
+        except BaseException:
+            if self._transaction is not before:  # interrupted between the two
+                self._transaction.fail()
+            raise
         return report
 
     def backward(self, task_losses: Callable[..., Any], *micro_batches: Any, scaler: GradScaler | None = None) -> R:
@@ -86,46 +94,56 @@ class Stepper(ABC, Generic[R]):
         """
         self._check_ready()
         self._warn_if_dropped()
-        self._revert()
+        self._transaction.drop()
         if scaler is not None and not scaler.is_enabled():
             scaler = None
         if scaler is not None and has_unscaled(scaler, self._optimizers()):
             scaler.update()  # the loop has not called it since the last step
-        with torch.enable_grad(), outside_autocast(self._ranks.device) as autocast:
-            batch = Batch(
-                closure=task_losses,
-                micro_batches=tuple((micro_batch,) for micro_batch in micro_batches) or ((),),
-                tasks=self._tasks,
-                ranks=self._ranks,
-                noise=Noise(self._accelerators),
-                scale=(lambda objective: objective) if scaler is None else scaler.scale,
-                autocast=autocast,
-            )
-            with self._transaction(batch, scaler) as undo:
+        transaction: Transaction[R] = Transaction(
+            self._ranks.device, lambda: forget_optimizers(scaler, self._optimizers())
+        )
+        self._transaction = transaction
+        try:
+            with torch.enable_grad(), outside_autocast(self._ranks.device) as autocast:
+                batch = Batch(
+                    closure=task_losses,
+                    micro_batches=tuple((micro_batch,) for micro_batch in micro_batches) or ((),),
+                    tasks=self._tasks,
+                    ranks=self._ranks,
+                    noise=self._generators.capture(),
+                    scale=(lambda objective: objective) if scaler is None else scaler.scale,
+                    autocast=autocast,
+                )
+                self._save(batch)
+                self._ranks.broadcast([tensor for buffers in self._all_buffers() for tensor in buffers.tensors()])
                 self._drop_gradients()
                 report = self._gradients(batch, scaler)
                 if report.skipped is not None:
-                    undo()
-        self._pending = report
+                    transaction.undo()
+            transaction.report = report
+        except BaseException:
+            transaction.fail()
+            raise
         return report
 
     def update(self) -> None:
         """Apply the gradients that :meth:`backward` left, unless it reported that the step is skipped.
 
-        This is where the optimizers step. If one raises, what it and those before it have changed is not undone.
+        This is where the optimizers step. If one raises, on any rank, the whole step is undone. For that the parameters
+        and the states of the optimizers are copied before, and the copies are released after. Several ranks exchange
+        one flag.
         """
-        self._check_not_lent()
-        report, self._pending = self._pending, None
-        if report is None:
+        self._check_idle()
+        transaction = self._transaction
+        if transaction.report is None:
             raise RuntimeError("Method `update` should follow `backward`. Found no gradients that wait for it.")
-        if report.skipped is None:
-            try:
-                self._apply()
-            except BaseException:
-                self._undo()
-                raise
-            torch.clear_autocast_cache()  # it may hold casts of the old parameters
-        self._reversals, self._undo = [], _do_nothing
+        try:
+            if transaction.report.skipped is None:
+                self._update()
+            transaction.commit()
+        except BaseException:
+            transaction.fail()
+            raise
 
     @property
     def optimizers(self) -> tuple[Optimizer, ...]:
@@ -143,8 +161,9 @@ class Stepper(ABC, Generic[R]):
 
     def end_epoch(self) -> None:
         """Close an epoch, for methods and normalizers that use epoch means. Gradients without an update are dropped."""
+        self._check_idle()
         self._warn_if_dropped()
-        self._revert()
+        self._transaction.drop()
         for module in self._statistics():
             module.end_epoch()
 
@@ -154,7 +173,7 @@ class Stepper(ABC, Generic[R]):
         It can be saved with `torch.save` and loaded with ``weights_only=True``. Between :meth:`backward` and
         :meth:`update` it is that of half a step.
         """
-        self._check_not_lent()
+        self._check_idle()
         return {
             "method": type(self).__name__,
             "parameters": {name: list(p.shape) for name, p in zip(self._names, self._theta, strict=True)},
@@ -180,17 +199,11 @@ class Stepper(ABC, Generic[R]):
         except BaseException:
             self._load(before)
             raise
-        self._pending, self._reversals, self._undo = None, [], _do_nothing
-
-    # What subclasses define.
+        self._transaction.commit()
 
     @abstractmethod
     def _gradients(self, batch: Batch, scaler: GradScaler | None) -> R:
         """Compute the gradients and check them."""
-
-    @abstractmethod
-    def _apply(self) -> None:
-        """Let the optimizers step."""
 
     @abstractmethod
     def _optimizers(self) -> list[Optimizer]:
@@ -199,6 +212,23 @@ class Stepper(ABC, Generic[R]):
     def _replicated(self) -> list[tuple[str, nn.Parameter]]:
         """Return the parameters of all copies, by name."""
         return [(f"`{name}`", p) for name, p in zip(self._names, self._theta, strict=True)]
+
+    def _optimizers_of_update(self) -> list[Optimizer]:
+        """Return the optimizers that step in :meth:`update`, in their order."""
+        return self._optimizers()
+
+    def _after_update(self) -> None:
+        """Do what a method does after its optimizers have stepped."""
+
+    def _reversals(self) -> list[Callable[[], None]]:
+        """Return functions that restore what a step may change besides statistics, parameters and optimizers."""
+        tasks, buffers = replace(self._tasks), [each.snapshot() for each in self._all_buffers()]
+
+        def restore() -> None:
+            self._tasks = tasks
+            self._drop_gradients()
+
+        return [*buffers, value_restorer(self._renormalized), self._ranks.restorer(), restore]
 
     def _all_buffers(self) -> list[Buffers]:
         """Return the buffers of all copies."""
@@ -222,8 +252,6 @@ class Stepper(ABC, Generic[R]):
             check_type(self.normalizer, state["normalizer_type"])
             self.normalizer.load_state_dict(state["normalizer"])
 
-    # What subclasses use.
-
     def _reduce_losses(self, *passes: Sums, unit: Tensor | float | None = None) -> list[GlobalBatch]:
         """Return the losses of the batch over all micro-batches and ranks, for each pass, in a unit if one is known."""
         self._tasks.agree(self._ranks)
@@ -233,46 +261,25 @@ class Stepper(ABC, Generic[R]):
         """Return a name without the prefixes of wrappers and compilers, so that states fit with and without them."""
         return without_compile_prefix(name).removeprefix(self._ranks.prefix)
 
-    @contextmanager
-    def _transaction(self, batch: Batch, scaler: GradScaler | None) -> Iterator[Callable[[], None]]:
-        """Provide a function that undoes the body, and call it if the body raises.
+    def _save(self, batch: Batch) -> None:
+        """Save all that :meth:`backward` may change."""
+        for reversal in (*self._reversals(), batch.noise.replay):
+            self._transaction.if_failed(reversal)
+        for module in self._statistics():
+            self._transaction.if_unused(reloader(module))
 
-        The scaler learns from a step that is skipped, and not from one that fails.
-        """
-        restore = [buffers.snapshot() for buffers in self._all_buffers()]
-        tasks = replace(self._tasks)
-        self._reversals = [reloader(module) for module in self._statistics()]
-
-        def undo() -> None:
-            for back in restore:
-                back()
-            batch.noise.replay()
-            self._tasks = tasks
-            self._revert()
-            self._drop_gradients()
-
-        def fail() -> None:
-            undo()
-            if scaler is not None:
-                forget_optimizers(scaler, self._optimizers())
-
-        self._undo = fail
-        self._ranks.broadcast([tensor for buffers in self._all_buffers() for tensor in buffers.tensors()])
-        try:
-            yield undo
-        except BaseException:
-            fail()
-            raise
-
-    def _revert(self) -> None:
-        """Undo what a backward pass without an update has changed in the method itself."""
-        for reversal in reversed(self._reversals):
-            reversal()
-        self._reversals, self._undo = [], _do_nothing
-        self._pending = None
+    def _update(self) -> None:
+        optimizers = self._optimizers_of_update()
+        for optimizer in optimizers:
+            self._transaction.if_failed(restorer(optimizer))
+        with self._ranks.raise_on_all():
+            for optimizer in optimizers:
+                optimizer.step()
+        torch.clear_autocast_cache()  # it may hold casts of the old parameters
+        self._after_update()
 
     def _warn_if_dropped(self) -> None:
-        if self._pending is not None and self._pending.skipped is None:
+        if self._transaction.report is not None and self._transaction.report.skipped is None:
             self._dropped()
 
     def _drop_gradients(self) -> None:
@@ -282,19 +289,12 @@ class Stepper(ABC, Generic[R]):
             p.grad = None
 
     def _check_ready(self) -> None:
-        self._check_not_lent()
+        self._check_idle()
         if torch.is_inference_mode_enabled():
             raise RuntimeError("A step should be taken outside `torch.inference_mode`. Found it enabled.")
         self._check_parameters()
         self._check_replicas(self._replicated())
 
-    def _check_not_lent(self) -> None:
-        if self._lent:
-            raise RuntimeError(
-                "The model should hold its own parameters. "
-                "Found those of the challenger or the random iterate: leave the `with` block first."
-            )
-
-
-def _do_nothing() -> None:
-    pass
+    def _check_idle(self) -> None:
+        """Raise inside of a closure, and if the model holds the values of another copy."""
+        check_outside_closure()

@@ -1,6 +1,6 @@
-"""The challenger: a second set of parameters and buffers, and how they are exchanged with the model's.
+"""The challenger: a second set of parameters and buffers, and how the model holds them for a while.
 
-Values are exchanged in place with `copy_`, so that optimizers, hooks, compiled graphs and wrappers keep their tensors.
+Values are written in place with `copy_`, so that optimizers, hooks, compiled graphs and wrappers keep their tensors.
 Frozen parameters are shared by both copies and never copied.
 """
 
@@ -8,42 +8,15 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import final
+from typing import Any, final
 
 import torch
 from torch import Tensor, nn
 
 from torchsims.steppers._distributed import Ranks
+from torchsims.steppers._torch_private import clones, overwrite, share_hooks
 
-__all__ = [
-    "Buffers",
-    "Challenger",
-    "JointChallenger",
-    "Noise",
-    "SequentialChallenger",
-    "clones",
-    "overwrite",
-]
-
-
-def clones(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Return the values of the tensors."""
-    return [tensor.detach().clone() for tensor in tensors]
-
-
-@torch.no_grad()
-def overwrite(tensors: Sequence[Tensor], values: Sequence[Tensor]) -> None:
-    """Copy values into tensors, in place."""
-    for tensor, value in zip(tensors, values, strict=True):
-        tensor.copy_(value)
-
-
-@torch.no_grad()
-def _exchange(first: Sequence[Tensor], second: Sequence[Tensor]) -> None:
-    for a, b in zip(first, second, strict=True):
-        value = a.clone()
-        a.copy_(b)
-        b.copy_(value)
+__all__ = ["Buffers", "Challenger", "JointChallenger", "Lent", "SequentialChallenger"]
 
 
 @final
@@ -84,34 +57,19 @@ class Buffers:
 
         return back
 
-    def exchange(self, other: "Buffers") -> None:
-        """Exchange values; where a forward pass has changed a shape, the tensors themselves."""
-        pairs = list(zip(self.tensors(), other.tensors(), strict=True))
-        alike = [(a, b) for a, b in pairs if a.shape == b.shape]
-        _exchange([a for a, _ in alike], [b for _, b in alike])
-        if len(alike) < len(pairs):
-            self._place([a if a.shape == b.shape else b for a, b in pairs])
-            other._place([b if a.shape == b.shape else a for a, b in pairs])
+    def take(self, other: "Buffers") -> None:
+        """Take over the values of another module; where a forward pass has changed a shape, in a new tensor."""
+        mine, values = self.tensors(), other.tensors()
+        alike = [a.shape == b.shape for a, b in zip(mine, values, strict=True)]
+        if not all(alike):
+            mine = [a if same else b.detach().clone() for a, b, same in zip(mine, values, alike, strict=True)]
+            self._place(mine)
+        overwrite(mine, values)
 
     def _place(self, tensors: Sequence[Tensor]) -> None:
         for (owner, name), tensor in zip(self._places, tensors, strict=True):
             if owner.get_buffer(name) is not tensor:
                 setattr(owner, name, tensor)
-
-
-@final
-class Noise:
-    """The state of the random generators that a forward pass draws from, so that it can be replayed."""
-
-    def __init__(self, devices: Sequence[torch.device]) -> None:
-        self._cpu = torch.get_rng_state()
-        self._others = [(device, torch.get_device_module(device).get_rng_state(device)) for device in devices]
-
-    def replay(self) -> None:
-        """Go back to the captured state."""
-        torch.set_rng_state(self._cpu)
-        for device, state in self._others:
-            torch.get_device_module(device).set_rng_state(state, device)
 
 
 class Challenger(ABC):
@@ -132,23 +90,46 @@ class Challenger(ABC):
         self._theta = list(theta)
         self._model_buffers = buffers
         self._ranks = ranks
+        self._own: tuple[list[Tensor], Callable[[], None]] | None = None  # the model's own values, while it is lent
+
+    @property
+    def lent(self) -> bool:
+        """Whether the model holds the challenger's values."""
+        return self._own is not None
 
     def tensors(self) -> list[Tensor]:
         """Return all parameters and buffers."""
         return [*self.parameters, *self.buffers.tensors()]
 
-    @contextmanager
-    def in_model(self) -> Iterator[nn.Module]:
-        """Let the model hold the challenger's values, and the challenger the model's."""
-        self._swap()
-        try:
-            yield self._model
-        finally:
-            self._swap()
+    def lend(self) -> nn.Module:
+        """Let the model hold the challenger's values, until :meth:`restore_model`."""
+        self._ranks.reshard()
+        self._own = clones(self._theta), self._model_buffers.snapshot()  # from here on the model can be restored
+        overwrite(self._theta, self.parameters)
+        self._model_buffers.take(self.buffers)
+        torch.clear_autocast_cache()  # it may hold casts of the old values
+        return self._model
+
+    def restore_model(self) -> None:
+        """Give the model its own values, if it is lent; can be called again after an interrupt."""
+        if self._own is None:
+            return
+        self._ranks.reshard()
+        values, restore_buffers = self._own
+        overwrite(self._theta, values)
+        restore_buffers()
+        torch.clear_autocast_cache()
+        self._own = None
+
+    def take_back(self, parameters: bool = True) -> None:
+        """Take over the buffers of the lent model and, where users may change them, its parameters."""
+        if parameters:
+            overwrite(self.parameters, self._theta)
+        self.buffers.take(self._model_buffers)
 
     @abstractmethod
     def module(self) -> AbstractContextManager[nn.Module]:
-        """Provide a module that holds the challenger's values."""
+        """Provide a module that holds the challenger's values; if the body raises, :meth:`restore_model` is due."""
 
     @abstractmethod
     def collect_gradients(self) -> None:
@@ -164,12 +145,6 @@ class Challenger(ABC):
             signs = (2 * coins - 1).to(device=parameter.device, dtype=coordinates.dtype)
             coordinates.add_(self._ranks.shard_like(signs, parameter), alpha=distance)
 
-    def _swap(self) -> None:
-        self._ranks.reshard()
-        _exchange(self._theta, self.parameters)
-        self._model_buffers.exchange(self.buffers)
-        torch.clear_autocast_cache()  # it may hold casts of the values that were exchanged
-
 
 @final
 class SequentialChallenger(Challenger):
@@ -180,8 +155,11 @@ class SequentialChallenger(Challenger):
         self.parameters = [nn.Parameter(value) for value in clones(theta)]
         self.buffers, self.module_buffers = buffers.copied(), buffers
 
-    def module(self) -> AbstractContextManager[nn.Module]:
-        return self.in_model()
+    @contextmanager
+    def module(self) -> Iterator[nn.Module]:
+        yield self.lend()
+        self.take_back(parameters=False)
+        self.restore_model()
 
     def collect_gradients(self) -> None:
         for mine, p in zip(self.parameters, self._theta, strict=True):
@@ -196,25 +174,33 @@ def _frozen(model: nn.Module) -> list[nn.Parameter]:
 
 @final
 class JointChallenger(Challenger):
-    """A challenger with a module of its own, so that both graphs can be alive."""
+    """A challenger with a module of its own, so that both graphs can be alive.
 
-    def __init__(self, model: nn.Module, theta: Sequence[nn.Parameter], buffers: Buffers, ranks: Ranks) -> None:
+    Args:
+        shared: objects that both modules hold, such as random generators.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        theta: Sequence[nn.Parameter],
+        buffers: Buffers,
+        ranks: Ranks,
+        shared: Sequence[object] = (),
+    ) -> None:
         super().__init__(model, theta, buffers, ranks)
-        self._frozen = _frozen(model)
-        self._twin = copy.deepcopy(model, memo={id(p): p for p in self._frozen})
+        frozen = [p for p in model.parameters() if not p.requires_grad]
+        self._twin = copy.deepcopy(model, memo={id(each): each for each in (*frozen, *shared)})
         self._twin.zero_grad(set_to_none=True)
         self.parameters = [p for p in self._twin.parameters() if p.requires_grad]
         self.buffers = self.module_buffers = Buffers(self._twin)
 
     @contextmanager
     def module(self) -> Iterator[nn.Module]:
-        if list(map(id, self._frozen)) != list(map(id, _frozen(self._model))):
-            raise ValueError(
-                "The frozen parameters should be those of the construction with `evaluation = 'joint'`. "
-                "Found others since: make a new method for them."
-            )
         for twin, original in zip(self._twin.modules(), self._model.modules(), strict=True):
             twin.training = original.training
+        for mine, p in zip(self.parameters, self._theta, strict=True):
+            share_hooks(p, mine)
         yield self._twin
 
     def collect_gradients(self) -> None:
@@ -223,3 +209,49 @@ class JointChallenger(Challenger):
                 "The closure should compute the losses with the model it is given. "
                 "Found gradients in another copy of the model."
             )
+
+
+@final
+class Lent(AbstractContextManager[nn.Module]):
+    """Lets the model hold a copy's values inside a ``with`` block; an interrupt in between leaves it its own.
+
+    A class and not a generator: an interrupt between the generator and the block would be seen by neither.
+    """
+
+    _entered = False
+
+    def __init__(self, copy: Challenger, check: Callable[[], None]) -> None:
+        self._copy, self._check = copy, check
+        self._gradients_enabled = torch.is_grad_enabled()
+
+    def __enter__(self) -> nn.Module:
+        self._check()
+        self._entered = True
+        try:
+            return self._copy.lend()
+        except BaseException:
+            self._restore()
+            raise
+
+    def __exit__(self, *_: Any) -> None:
+        try:
+            self._gradients_enabled = torch.is_grad_enabled()
+            try:
+                self._copy.take_back()
+            except BaseException:
+                self._copy.take_back()  # all of it, while the model still has the values
+                raise
+            finally:
+                self._copy.restore_model()
+        except BaseException:
+            self._restore()
+            raise
+        self._entered = False
+
+    def __del__(self) -> None:
+        if self._entered:  # interrupted before the first line of `__exit__`
+            self._copy.restore_model()
+
+    def _restore(self) -> None:
+        torch.set_grad_enabled(self._gradients_enabled)  # an interrupt may have come inside of `no_grad`
+        self._copy.restore_model()

@@ -1,6 +1,6 @@
 """The ranks that share one batch: the only module of the steppers that imports `torch.distributed`."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import groupby
 from typing import Any
@@ -8,6 +8,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+
+from torchsims.steppers._torch_private import hook_restorer
 
 __all__ = ["Ranks"]
 
@@ -141,6 +143,21 @@ class Ranks:
                 "The closure should call the model it is given. "
                 "Found no call: gradients that bypass `DistributedDataParallel` would not be reduced."
             )
+
+    def restorer(self) -> Callable[[], None]:
+        """Return a function that configures the wrapper as it is now, should :meth:`forward` be interrupted."""
+        ddp = self._ddp
+        if ddp is None:
+            return lambda: None
+        flags = {name: getattr(ddp, name) for name in ("broadcast_buffers", "require_backward_grad_sync")}
+        restore_hooks = hook_restorer(ddp)
+
+        def back() -> None:
+            for name, value in flags.items():
+                setattr(ddp, name, value)
+            restore_hooks()
+
+        return back
 
     def broadcast(self, buffers: Sequence[Tensor]) -> None:
         """Give every rank the buffers of the first one, if the wrapper is configured to."""

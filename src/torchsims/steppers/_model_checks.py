@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterator
 from typing import final
 
+import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
-__all__ = ["ParameterCheck", "check_tensors"]
+__all__ = ["ParameterCheck", "check_copyable", "check_tensors", "renormalized_weights"]
 
 
 def check_tensors(model: nn.Module) -> None:
@@ -32,6 +33,45 @@ def check_tensors(model: nn.Module) -> None:
                 f"Every element of a buffer should have memory of its own. Found `{name}` made by `expand`: "
                 "register `buffer.contiguous()`."
             )
+
+
+def renormalized_weights(model: nn.Module) -> list[Tensor]:
+    """Return the weights that a forward pass changes: those of embeddings with `max_norm`."""
+    return [module.weight for _, module in _renormalizing(model)]
+
+
+def check_copyable(model: nn.Module, clean: Callable[[str], str]) -> None:
+    """Raise if a second set of values would not fit the model: what two copies need, and one does not."""
+    for name, module in _renormalizing(model):
+        raise ValueError(
+            "The parameters should not change in a forward pass. "
+            f"Found `max_norm = {module.max_norm}` in module `{clean(name)}`: limit the norms after the steps instead."
+        )
+    spans = [
+        (*_span(tensor), clean(name), isinstance(tensor, nn.Parameter))
+        for name, tensor in (*model.named_parameters(), *model.named_buffers())
+        if type(tensor) in (Tensor, nn.Parameter) and tensor.layout is torch.strided and tensor.numel()
+    ]
+    end, holder, is_parameter = 0, "", False
+    for start, stop, name, parameter in sorted(spans):
+        if start < end and (parameter or is_parameter):
+            raise ValueError(
+                "Every parameter should have memory of its own. "
+                f"Found `{holder}` and `{name}` in the same: register a copy, or compute one from the other."
+            )
+        if stop > end:
+            end, holder, is_parameter = stop, name, parameter
+
+
+def _renormalizing(model: nn.Module) -> list[tuple[str, nn.Embedding | nn.EmbeddingBag]]:
+    kinds = nn.Embedding | nn.EmbeddingBag
+    return [(n, m) for n, m in model.named_modules() if isinstance(m, kinds) and m.max_norm is not None]
+
+
+def _span(tensor: Tensor) -> tuple[int, int]:
+    """Return where the memory of a tensor starts and ends."""
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return tensor.data_ptr(), tensor.data_ptr() + (last + 1) * tensor.element_size()
 
 
 @final

@@ -1,5 +1,6 @@
 """Optimizers: how they are made, loaded and restored."""
 
+import copy
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -7,14 +8,16 @@ from typing import Any, TypeAlias
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from torchsims.steppers._copies import clones, overwrite
 from torchsims.steppers._notices import warn
 from torchsims.steppers._states import copied_state
+from torchsims.steppers._torch_private import clones, overwrite
 
 __all__ = ["OptimizerFactory", "load_optimizer", "make_optimizer", "parameters_of", "restorer", "same_options"]
 
 OptimizerFactory: TypeAlias = Callable[[list[tuple[str, nn.Parameter]]], Optimizer]
 """What makes an optimizer of named parameters, such as ``partial(Adam, lr=1e-3)``."""
+
+_CONSTANT = (int, float, str, bool, type(None))
 
 
 def make_optimizer(
@@ -81,15 +84,48 @@ def load_optimizer(optimizer: Optimizer, state: Mapping[str, Any]) -> None:
 
 
 def restorer(optimizer: Optimizer) -> Callable[[], None]:
-    """Return a function that restores the optimizer and its parameters as they are now."""
-    parameters = parameters_of(optimizer)
-    values, state = clones(parameters), copied_state(optimizer.state_dict())
+    """Return a function that restores the optimizer and its parameters as they are now, in place."""
+    tensors: list[Tensor] = list(parameters_of(optimizer))
+    state = {p: _remember(each, tensors) for p, each in optimizer.state.items()}
+    groups = [
+        {name: each if name == "params" else _remember(each, tensors) for name, each in group.items()}
+        for group in optimizer.param_groups
+    ]
+    attributes = {name: each for name, each in vars(optimizer).items() if isinstance(each, _CONSTANT)}
+    inside = [restorer(each) for each in vars(optimizer).values() if _is_wrapped(each, optimizer)]
+    values = clones(tensors)
 
     def back() -> None:
-        overwrite(parameters, values)
-        _load(optimizer, state)
+        overwrite(tensors, values)
+        optimizer.state.clear()
+        optimizer.state.update(state)
+        for group, saved in zip(optimizer.param_groups, groups, strict=True):
+            group.clear()
+            group.update(saved)
+        vars(optimizer).update(attributes)
+        for each in inside:
+            each()
 
     return back
+
+
+def _remember(value: Any, tensors: list[Tensor]) -> Any:
+    """Return a copy of containers, and add the tensors in them, which are not copied, to a list."""
+    if isinstance(value, Tensor):
+        tensors.append(value)
+        return value
+    if isinstance(value, _CONSTANT):
+        return value
+    if isinstance(value, dict):
+        return {key: _remember(each, tensors) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)([_remember(each, tensors) for each in value])
+    return copy.deepcopy(value)
+
+
+def _is_wrapped(value: Any, wrapper: Optimizer) -> bool:
+    """Return whether a wrapper of optimizers holds this one and has a state of its own."""
+    return isinstance(value, Optimizer) and value.state is not wrapper.state
 
 
 def _load(optimizer: Optimizer, state: dict[str, Any], scalars_only: bool = False) -> None:

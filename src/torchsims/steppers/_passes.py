@@ -1,7 +1,7 @@
 """Forward and backward passes of one copy over the micro-batches of one step."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, final
@@ -10,8 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from torchsims.losses import Reading, read
-from torchsims.steppers._copies import Buffers, Noise
+from torchsims.steppers._copies import Buffers
 from torchsims.steppers._distributed import Ranks
+from torchsims.steppers._noise import Noise
+from torchsims.steppers._transaction import running_closure
 
 __all__ = ["Batch", "Pass", "Tasks", "outside_autocast"]
 
@@ -98,7 +100,7 @@ class Batch:
 
     def read(self, module: nn.Module, micro_batch: tuple[Any, ...]) -> Reading:
         """Call the closure."""
-        with self.ranks.forward(module), self.autocast():
+        with self.ranks.forward(module), self.autocast(), running_closure():
             reading = read(self.closure(module, *micro_batch))
         order = self.tasks.order(reading)
         if torch.is_grad_enabled():
@@ -217,8 +219,7 @@ class Pass:
             objective.backward()  # type: ignore[no-untyped-call]
 
 
-@contextmanager
-def outside_autocast(device: torch.device) -> Iterator[Callable[[], AbstractContextManager[None]]]:
+def outside_autocast(device: torch.device) -> "_Modes":
     """Leave the autocast blocks around a step, which are meant for the closure, and provide a context with them."""
     available = [kind for kind in sorted({"cpu", device.type}) if torch.amp.is_autocast_available(kind)]
     enabled = [
@@ -226,16 +227,27 @@ def outside_autocast(device: torch.device) -> Iterator[Callable[[], AbstractCont
         for kind in available
         if torch.is_autocast_enabled(kind)
     ]
-    with _entered([partial(each, enabled=False) for each in enabled]):
-        yield partial(_entered, enabled)
+    return _Modes([partial(each, enabled=False) for each in enabled], partial(_Modes, enabled))
 
 
-@contextmanager
-def _entered(contexts: Sequence[Callable[[], AbstractContextManager[Any]]]) -> Iterator[None]:
-    with ExitStack() as stack:
-        for context in contexts:
-            stack.enter_context(context())
-        yield
+@final
+class _Modes(AbstractContextManager[Any]):
+    """Enters contexts, and provides a value.
+
+    A class and not a generator, which would leave them once more when an interrupted step has been undone.
+    """
+
+    def __init__(self, contexts: Sequence[Callable[[], AbstractContextManager[Any]]], value: Any = None) -> None:
+        self._contexts, self._value = contexts, value
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Any:
+        for context in self._contexts:
+            self._stack.enter_context(context())
+        return self._value
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack.__exit__(*error)
 
 
 def _sum(tensors: list[Tensor]) -> Tensor:

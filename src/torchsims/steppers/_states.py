@@ -19,11 +19,14 @@ def copied_state(state: Any) -> Any:
 
 
 def reloader(module: nn.Module) -> Callable[[], None]:
-    """Return a function that loads the state that the module has now."""
+    """Return a function that loads the state that the module has now, and sets its mode."""
     state = copied_state(module.state_dict())
+    modes = [(each, each.training) for each in module.modules()]
 
     def reload() -> None:
         module.load_state_dict(state)
+        for each, training in modes:
+            each.training = training
 
     return reload
 

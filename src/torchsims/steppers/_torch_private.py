@@ -4,22 +4,64 @@
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler, OptState
 from torch.optim import Optimizer
 from torch.utils._pytree import tree_map_only
 
 __all__ = [
+    "clones",
     "forget_optimizers",
     "has_unscaled",
+    "hook_restorer",
     "map_tensors",
+    "overwrite",
     "parameters_in_graph",
+    "share_hooks",
     "unscale_and_check_",
+    "value_restorer",
     "without_compile_prefix",
 ]
+
+
+@torch.no_grad()
+def clones(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Return the values of the tensors, copied by one operator where there is one for all of them."""
+    if tensors and all(map(_is_ordinary, tensors)) and hasattr(torch, "_foreach_clone"):  # since torch 2.13
+        return list(torch._foreach_clone(list(tensors)))
+    return [tensor.detach().clone() for tensor in tensors]
+
+
+@torch.no_grad()
+def overwrite(tensors: Sequence[Tensor], values: Sequence[Tensor]) -> None:
+    """Copy values into tensors, in place."""
+    if tensors and all(map(_is_ordinary, [*tensors, *values])):
+        torch._foreach_copy_(list(tensors), list(values))
+        return
+    for tensor, value in zip(tensors, values, strict=True):
+        tensor.copy_(value)
+
+
+def value_restorer(tensors: Sequence[Tensor]) -> Callable[[], None]:
+    """Return a function that gives the tensors the values that they have now."""
+    return partial(overwrite, tensors, clones(tensors))
+
+
+def _is_ordinary(tensor: Tensor) -> bool:
+    """Return whether a tensor has no class of its own, such as that of sharded parameters, and is dense."""
+    return type(tensor) in (Tensor, nn.Parameter) and not tensor.is_sparse
+
+
+def share_hooks(source: Tensor, target: Tensor) -> None:
+    """Let the hooks of a parameter's gradient be those of another parameter."""
+    for name in ("_backward_hooks", "_post_accumulate_grad_hooks"):
+        hooks = getattr(source, name)
+        if getattr(target, name) is not hooks:
+            setattr(target, name, hooks)
 
 
 def unscale_and_check_(gradients: Sequence[Tensor], factor: Tensor) -> Tensor:
@@ -33,16 +75,36 @@ def unscale_and_check_(gradients: Sequence[Tensor], factor: Tensor) -> Tensor:
     return found
 
 
-def forget_optimizers(scaler: GradScaler, optimizers: Iterable[Optimizer]) -> None:
-    """Make the scaler forget that it has unscaled the gradients of these optimizers."""
-    for optimizer in optimizers:
-        scaler._per_optimizer_states.pop(id(optimizer), None)
+def forget_optimizers(scaler: GradScaler | None, optimizers: Iterable[Optimizer]) -> None:
+    """Make the scaler, if there is one, forget that it has unscaled the gradients of these optimizers."""
+    if scaler is not None:
+        for optimizer in optimizers:
+            scaler._per_optimizer_states.pop(id(optimizer), None)
 
 
 def has_unscaled(scaler: GradScaler, optimizers: Iterable[Optimizer]) -> bool:
     """Return whether the scaler has unscaled gradients of any of these optimizers since its last `update`."""
     states = scaler._per_optimizer_states
     return any(states[id(each)]["stage"] is not OptState.READY for each in optimizers if id(each) in states)
+
+
+def hook_restorer(module: nn.Module) -> Callable[[], None]:
+    """Return a function that gives the module the forward hooks that it has now."""
+    tables: list[dict[Any, Any]] = [
+        module._forward_hooks,
+        module._forward_hooks_with_kwargs,
+        module._forward_hooks_always_called,
+        module._forward_pre_hooks,
+        module._forward_pre_hooks_with_kwargs,
+    ]
+    saved = [dict(table) for table in tables]
+
+    def back() -> None:
+        for table, hooks in zip(tables, saved, strict=True):
+            table.clear()
+            table.update(hooks)
+
+    return back
 
 
 def map_tensors(function: Callable[[Tensor], Tensor], tree: Any) -> Any:

@@ -1,8 +1,8 @@
 """The base class of steppers with two copies: the challenger, the random iterate, and their state."""
 
 import random
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, Literal, TypeAlias
 
 import torch
@@ -10,10 +10,12 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from torchsims.steppers._base import Stepper
-from torchsims.steppers._copies import Buffers, Challenger, JointChallenger, SequentialChallenger, overwrite
+from torchsims.steppers._copies import Buffers, Challenger, JointChallenger, Lent, SequentialChallenger
+from torchsims.steppers._model_checks import check_copyable
 from torchsims.steppers._notices import EQUAL_COPIES, Notice
 from torchsims.steppers._optimizers import OptimizerFactory, load_optimizer, make_optimizer, same_options
 from torchsims.steppers._reports import MeritReport
+from torchsims.steppers._torch_private import overwrite
 
 __all__ = ["Evaluation", "TwoCopies"]
 
@@ -40,21 +42,17 @@ class TwoCopies(Stepper[MeritReport]):
         self._equal = Notice(EQUAL_COPIES)
         self._iterate = self._copy() if keep_random_iterate else None
 
-    @contextmanager
-    def challenger(self) -> Iterator[nn.Module]:
+    def challenger(self) -> AbstractContextManager[nn.Module]:
         """Let the model hold the challenger inside a ``with`` block, to evaluate or save it."""
-        with self._lend(), self._challenger.in_model() as model:
-            yield model
+        return Lent(self._challenger, self._check_idle)
 
-    @contextmanager
-    def random_iterate(self) -> Iterator[nn.Module]:
+    def random_iterate(self) -> AbstractContextManager[nn.Module]:
         """Let the model hold the random iterate inside a ``with`` block; needs ``keep_random_iterate=True``."""
         if self._iterate is None:
             raise RuntimeError(
                 "Parameter `keep_random_iterate` should be True to keep one. Found `keep_random_iterate = False`."
             )
-        with self._lend(), self._iterate.in_model() as model:
-            yield model
+        return Lent(self._iterate, self._check_idle)
 
     def _warn_if_equal(self) -> None:
         """Warn in the first step if both copies would take the same steps forever."""
@@ -63,16 +61,26 @@ class TwoCopies(Stepper[MeritReport]):
             if all(torch.equal(self._ranks.local(p), self._ranks.local(q)) for p, q in pairs):
                 self._equal()
 
-    def _draw_iterate(self) -> None:
+    def _after_update(self) -> None:
         """Count a step and keep one of theta^0 ... theta^K, each with probability 1 / (K + 1): a reservoir of one."""
         self._steps += 1
         if self._iterate is not None and random.Random(f"{self.seed}:{self._steps}").random() < 1 / (self._steps + 1):
             self._iterate = self._copy()
 
+    def _reversals(self) -> list[Callable[[], None]]:
+        steps, iterate = self._steps, self._iterate
+
+        def restore() -> None:
+            self._challenger.restore_model()  # before its buffers are
+            self._steps, self._iterate = steps, iterate
+
+        return [*super()._reversals(), restore]
+
     def _copy(self) -> SequentialChallenger:
         return SequentialChallenger(self.model, self._theta, self._buffers, self._ranks)
 
     def _second_copy(self) -> Challenger:
+        check_copyable(self.model, self._clean_name)
         if self.evaluation == "sequential":
             return self._copy()
         if self._ranks.wrapped:
@@ -80,16 +88,15 @@ class TwoCopies(Stepper[MeritReport]):
                 "Parameter `evaluation` should be 'sequential' inside `DistributedDataParallel` or with `fully_shard`. "
                 "Found `evaluation = 'joint'`, which reduces the gradients of a plain module itself."
             )
-        return JointChallenger(self.model, self._theta, self._buffers, self._ranks)
+        return JointChallenger(self.model, self._theta, self._buffers, self._ranks, self._generators.own)
 
-    @contextmanager
-    def _lend(self) -> Iterator[None]:
-        self._check_not_lent()
-        self._lent = True
-        try:
-            yield
-        finally:
-            self._lent = False
+    def _check_idle(self) -> None:
+        super()._check_idle()
+        if any(copy is not None and copy.lent for copy in (self._challenger, self._iterate)):
+            raise RuntimeError(
+                "The model should hold its own parameters. "
+                "Found those of the challenger or the random iterate: leave the `with` block first."
+            )
 
     def _optimizers(self) -> list[Optimizer]:
         return [self.outer, self.inner]

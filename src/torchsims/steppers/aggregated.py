@@ -1,6 +1,6 @@
 """Aggregated: the stepper of gradient-level methods, exact over micro-batches and ranks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, final
@@ -16,6 +16,7 @@ from torchsims.normalizers import Normalizer
 from torchsims.steppers._base import Stepper
 from torchsims.steppers._global_batch import GlobalBatch, check_counts, check_losses, to_host
 from torchsims.steppers._gradients import gradients_finite, inform_scaler, raise_nonfinite_gradients, unscale
+from torchsims.steppers._noise import Generator
 from torchsims.steppers._optimizers import OptimizerFactory, load_optimizer, make_optimizer
 from torchsims.steppers._passes import Batch
 from torchsims.steppers._reports import NO_LABEL, OVERFLOW, Report, nan_if_unlabelled
@@ -23,6 +24,7 @@ from torchsims.steppers._representation import AtRepresentation
 from torchsims.steppers._shared import Rows, Sharing
 from torchsims.steppers._states import check_type
 from torchsims.steppers._task_gradients import AtParameters
+from torchsims.steppers._torch_private import hook_restorer
 from torchsims.transforms import Transform
 
 __all__ = ["Aggregated"]
@@ -66,6 +68,8 @@ class Aggregated(Stepper[Report]):
             accelerator and need as many times the memory. On a processor one after the other is mostly faster.
         normalize: divides the losses by a running estimate of their size first.
         lower_bounds: a bound by task for losses that can go below zero; their distance to it is what counts.
+        generators: random generators of your own that the closure draws from, of PyTorch, numpy or Python; those of the
+            model's modules and the global ones need not be given. All passes see the same numbers.
         process_group: the ranks that share a batch; those of the wrapper, or else all of them, by default.
 
     Attributes:
@@ -97,6 +101,7 @@ class Aggregated(Stepper[Report]):
         chunk: int = 1,
         normalize: Normalizer | None = None,
         lower_bounds: Mapping[str, float] | None = None,
+        generators: Sequence[Generator] = (),
         process_group: Any = None,
     ) -> None:
         self.aggregation = aggregation if isinstance(aggregation, Aggregation) else from_torchjd(aggregation)
@@ -104,6 +109,7 @@ class Aggregated(Stepper[Report]):
             model,
             normalize=normalize,
             lower_bounds=lower_bounds,
+            generators=generators,
             process_group=process_group,
             tasks=self.aggregation.tasks,
         )
@@ -166,7 +172,7 @@ class Aggregated(Stepper[Report]):
     def _split(self, rows: Rows, tasks: list[int]) -> dict[tuple[int, int], Tensor]:
         """Form the rows of what is shared, and return the gradients of all else by parameter and task."""
         before = set(self._sharing.shared)
-        self._reversals.append(lambda: setattr(self._sharing, "shared", before))
+        self._transaction.if_unused(lambda: setattr(self._sharing, "shared", before))
         reached = self._sharing.update(rows.found, len(self._tasks.names), self._ranks)
         if not any(reached) and self._features is None:
             raise ValueError(
@@ -244,8 +250,9 @@ class Aggregated(Stepper[Report]):
             )
         return modules[features]
 
-    def _apply(self) -> None:
-        self.outer.step()
+    def _reversals(self) -> list[Callable[[], None]]:
+        features = [] if self._features is None else [hook_restorer(self._features)]
+        return [*super()._reversals(), *features]
 
     def _optimizers(self) -> list[Optimizer]:
         return [self.outer]

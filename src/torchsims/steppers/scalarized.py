@@ -1,6 +1,6 @@
 """Scalarized: the stepper of loss-level methods, exact over micro-batches and ranks."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, final
 
@@ -15,7 +15,8 @@ from torchsims.scalarizations import Scalarization, from_torchjd
 from torchsims.steppers._base import Stepper
 from torchsims.steppers._global_batch import GlobalBatch, check_counts, check_losses, to_host
 from torchsims.steppers._gradients import gradients_finite, raise_nonfinite_gradients, reduce_and_unscale
-from torchsims.steppers._optimizers import OptimizerFactory, load_optimizer, make_optimizer, restorer
+from torchsims.steppers._noise import Generator
+from torchsims.steppers._optimizers import OptimizerFactory, load_optimizer, make_optimizer
 from torchsims.steppers._passes import Batch, Pass
 from torchsims.steppers._reports import NO_LABEL, OVERFLOW, ObjectiveReport, nan_if_unlabelled
 from torchsims.steppers._states import check_type
@@ -37,6 +38,8 @@ class Scalarized(Stepper[ObjectiveReport]):
         outer: makes the optimizer from the named trainable parameters of the model and the scalarization.
         normalize: divides the losses by a running estimate of their size first.
         lower_bounds: a bound by task for losses that can go below zero; their distance to it is what counts.
+        generators: random generators of your own that the closure draws from, of PyTorch, numpy or Python; those of the
+            model's modules and the global ones need not be given. All passes see the same numbers.
         process_group: the ranks that share a batch; those of the wrapper, or else all of them, by default.
 
     Attributes:
@@ -64,6 +67,7 @@ class Scalarized(Stepper[ObjectiveReport]):
         outer: OptimizerFactory,
         normalize: Normalizer | None = None,
         lower_bounds: Mapping[str, float] | None = None,
+        generators: Sequence[Generator] = (),
         process_group: Any = None,
     ) -> None:
         if not isinstance(scalarization, Scalarization):
@@ -73,6 +77,7 @@ class Scalarized(Stepper[ObjectiveReport]):
             model,
             normalize=normalize,
             lower_bounds=lower_bounds,
+            generators=generators,
             process_group=process_group,
             tasks=scalarization.tasks,
         )
@@ -131,21 +136,13 @@ class Scalarized(Stepper[ObjectiveReport]):
         def back() -> None:
             self._scalar_losses = before
 
-        self._reversals.append(back)
+        self._transaction.if_unused(back)
         self._scalar_losses = losses
 
-    def _apply(self) -> None:
+    def _after_update(self) -> None:
         observe, self._observe = self._observe, None  # it refers to the batch, which need not outlive the step
-        if observe is None:
-            self.outer.step()
-            return
-        back = restorer(self.outer)
-        self.outer.step()
-        try:
+        if observe is not None:
             observe()
-        except BaseException:
-            back()
-            raise
 
     def _observe_after_step(self, batch: Batch, unit: Tensor | float) -> None:
         """Let the method observe the losses of the same batch after the step; the buffers have seen it already."""

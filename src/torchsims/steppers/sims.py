@@ -1,11 +1,12 @@
 """SIMS and FOOPS: Algorithm 1 of the paper."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, ClassVar, Literal, TypeAlias, final, get_args
 
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
+from torch.optim import Optimizer
 
 from torchsims import merit
 from torchsims.normalizers import Normalizer
@@ -17,6 +18,7 @@ from torchsims.steppers._gradients import (
     reduce_and_unscale,
     squared_distance,
 )
+from torchsims.steppers._noise import Generator
 from torchsims.steppers._optimizers import OptimizerFactory, restorer
 from torchsims.steppers._passes import Batch, Pass
 from torchsims.steppers._reports import NO_LABEL, OVERFLOW, MeritReport, nan_if_unlabelled
@@ -69,6 +71,8 @@ class SIMS(TwoCopies):
         perturb: starts the challenger this far away in every coordinate, in seeded directions.
         keep_random_iterate: keeps a uniformly drawn iterate, Algorithm 1's output, for :meth:`random_iterate`.
         seed: seed of ``perturb`` and ``keep_random_iterate``.
+        generators: random generators of your own that the closure draws from, of PyTorch, numpy or Python; those of the
+            model's modules and the global ones need not be given. All passes see the same numbers.
         process_group: the ranks that share a batch; those of the wrapper, or else all of them, by default.
 
     Attributes:
@@ -114,6 +118,7 @@ class SIMS(TwoCopies):
         perturb: float = 0.0,
         keep_random_iterate: bool = False,
         seed: int = 0,
+        generators: Sequence[Generator] = (),
         process_group: Any = None,
     ) -> None:
         self.tau, self.prox, self.augment, self.perturb = tau, prox, augment, perturb
@@ -121,7 +126,13 @@ class SIMS(TwoCopies):
         self.transform = self._default_transform() if transform is None else transform
         self._preference = dict(preference or {})
         self._check_options()
-        super().__init__(model, normalize=normalize, lower_bounds=lower_bounds, process_group=process_group)
+        super().__init__(
+            model,
+            normalize=normalize,
+            lower_bounds=lower_bounds,
+            generators=generators,
+            process_group=process_group,
+        )
         self._make_copies(outer, inner, keep_random_iterate)
 
     def _gradients(self, batch: Batch, scaler: GradScaler | None) -> MeritReport:
@@ -150,12 +161,13 @@ class SIMS(TwoCopies):
             add_proximal(theta, challenger.parameters, self.prox, target=0)
         return self._report(batch, here, there, at_theta.aux, scaled=scaler is not None)
 
-    def _apply(self) -> None:
+    def _optimizers_of_update(self) -> list[Optimizer]:
+        return [self.inner, self.outer] if self.order == "simultaneous" else [self.outer]
+
+    def _update(self) -> None:
         if self.order == "simultaneous":
             self._warn_if_equal()
-            self.inner.step()
-        self.outer.step()
-        self._draw_iterate()
+        super()._update()
 
     def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> Tensor:
         if self.order == "alternating":
@@ -196,8 +208,9 @@ class SIMS(TwoCopies):
         """Let the challenger step before the model does; undone if the step fails. Return whether it moved."""
         if not gradients_finite(self.inner, self._ranks):
             return False
-        self._reversals.append(restorer(self.inner))
-        self.inner.step()
+        self._transaction.if_unused(restorer(self.inner))
+        with self._ranks.raise_on_all():
+            self.inner.step()
         return True
 
     def _pass_after_move(self, batch: Batch, rewind: Callable[[], None]) -> Pass:

@@ -1,0 +1,130 @@
+"""A step as a transaction: what undoes it until it is committed, and how interrupts wait meanwhile."""
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Generic, TypeVar, final
+
+import torch
+
+from torchsims.steppers._reports import Report
+
+__all__ = ["Transaction", "check_outside_closure", "running_closure"]
+
+R = TypeVar("R", bound=Report)
+Reversal = Callable[[], None]
+
+_closure_runs: ContextVar[bool] = ContextVar("closure_runs", default=False)
+
+
+@final
+class Transaction(Generic[R]):
+    """What undoes a step. Everything in it can be repeated, so that an interrupt may come at any time.
+
+    Args:
+        device: the device of the model.
+        forget: makes the gradient scaler forget a step that failed; it learns from one that is skipped.
+
+    Attributes:
+        report: the report, while the gradients are computed and not used yet.
+    """
+
+    def __init__(self, device: torch.device, forget: Reversal) -> None:
+        self.report: R | None = None
+        self._forget: Reversal = forget
+        self._open = True
+        self._failure: list[Reversal] = []
+        self._unused: list[Reversal] = []
+        self._restore_modes: Reversal = _mode_restorer(device)
+
+    def if_failed(self, reversal: Reversal) -> None:
+        """Call this if the step fails, before what was given before."""
+        self._failure.insert(0, reversal)
+
+    def if_unused(self, reversal: Reversal) -> None:
+        """Call this if the step fails or its gradients are not used, before what was given before."""
+        self._unused.insert(0, reversal)
+
+    def commit(self) -> None:
+        """Keep all that the step has changed, and release what would undo it."""
+        self._open = False
+        self.report, self._failure, self._unused = None, [], []
+        self._forget = self._restore_modes = _do_nothing
+
+    def drop(self) -> None:
+        """Undo what a backward pass without an update has changed in the method itself."""
+        if self._open and self.report is not None and self.report.skipped is None:
+            with _delayed_interrupts():
+                for reversal in self._unused:
+                    reversal()
+        self.commit()
+
+    def undo(self) -> None:
+        """Undo all that the step has changed so far."""
+        self._restore_modes()
+        with _delayed_interrupts():
+            for reversal in (*self._failure, *self._unused):
+                reversal()
+
+    def fail(self) -> None:
+        """Undo the step, unless it is committed, and close the transaction."""
+        if self._open:
+            self.undo()
+            self._forget()
+            self.commit()
+
+
+def _do_nothing() -> None:
+    pass
+
+
+def _mode_restorer(device: torch.device) -> Reversal:
+    """Return a function that enables gradients and autocast as now, should a block with them be interrupted."""
+    gradients, cache = torch.is_grad_enabled(), torch.is_autocast_cache_enabled()
+    kinds = [kind for kind in {"cpu", device.type} if torch.amp.is_autocast_available(kind)]
+    autocast = [(kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in kinds]
+
+    def back() -> None:
+        _closure_runs.set(False)
+        torch.set_grad_enabled(gradients)
+        torch.set_autocast_cache_enabled(cache)
+        for kind, enabled, dtype in autocast:
+            torch.set_autocast_enabled(kind, enabled)
+            torch.set_autocast_dtype(kind, dtype)
+
+    return back
+
+
+@contextmanager
+def running_closure() -> Iterator[None]:
+    """Note that a closure runs."""
+    _closure_runs.set(True)
+    try:
+        yield
+    finally:
+        _closure_runs.set(False)
+
+
+def check_outside_closure() -> None:
+    """Raise inside of a closure, which is called several times per step."""
+    if _closure_runs.get():
+        raise RuntimeError("A closure should only compute losses. Found a call of a stepper inside of it.")
+
+
+@contextmanager
+def _delayed_interrupts() -> Iterator[None]:
+    """Let Ctrl-C wait until the body is done, in the thread that is interrupted by it."""
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield
+        return
+    received: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _: received.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if received:
+            signal.raise_signal(received[0])
