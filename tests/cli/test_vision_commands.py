@@ -62,6 +62,28 @@ def test_the_main_table_of_the_paper(folders: Path, call: Call, tmp_path: Path) 
     assert_preset_on_page(out, "paper", {"tasks", "model", "epochs", "batch"})
 
 
+@pytest.mark.parametrize("weights", ["the hub", "a folder"])
+def test_missing_weights_are_one_sentence_before_any_run(
+    weights: str,
+    folders: Path,
+    call: Call,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    arguments = ["--data", "nyuv2", "--root", folders / "nyuv2", "--preset", "paper", "--out", tmp_path / "out"]
+    if weights == "the hub":
+        monkeypatch.setattr("transformers.utils.has_file", lambda *_, **__: False)
+    else:
+        (tmp_path / "empty").mkdir()
+        arguments += ["--model", f"sam2:encoder={tmp_path / 'empty'}"]
+    assert call("reproduce", "methods", *arguments) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "Option `encoder` should name weights, such as `model.safetensors`." in error
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize(
     ("name", "preset", "label", "changed"),
     [

@@ -9,6 +9,7 @@ from typing import Any
 from torchsims._extras import needs
 from torchsims.registry import choose
 
+_WEIGHTS = tuple(f"{name}{index}" for name in ("model.safetensors", "pytorch_model.bin") for index in ("", ".index.json"))
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 
 
@@ -25,12 +26,31 @@ def check_name(encoder: str, known: Sequence[str]) -> None:
 
 
 def check_source(encoder: str, known: Sequence[str]) -> None:
-    """Raise if an encoder that can only be a folder is missing; hub ids have one slash, inside."""
+    """Raise if an encoder has no weights: in its folder, or for a hub id on this machine or on the hub.
+
+    Nothing is downloaded. Hub ids have one slash, inside.
+    """
+    if encoder in known:
+        return
     is_hub_id = encoder.strip("/").count("/") == 1 and not encoder.startswith(("/", ".", "~"))
-    if encoder not in known and not is_hub_id and not Path(encoder).is_dir():
+    if not is_hub_id and not Path(encoder).is_dir():
         raise ValueError(
             f"Option `encoder` should be a folder, a hub id or one of {', '.join(known)}. Found `encoder={encoder}`."
         )
+    if not _has_weights(encoder):
+        found = "a folder without them" if Path(encoder).is_dir() else "no weights on this machine or on the hub"
+        raise ValueError(
+            f"Option `encoder` should name weights, such as `{_WEIGHTS[0]}`. Found `encoder={encoder}`: {found}."
+        )
+
+
+def _has_weights(encoder: str) -> bool:
+    with needs("vision"):
+        from transformers.utils import has_file
+    try:
+        return any(has_file(encoder, name) for name in _WEIGHTS)
+    except Exception:  # no such model, no permission, a proxy: many types; what was downloaded before can be read
+        return any(has_file(encoder, name, local_files_only=True) for name in _WEIGHTS)
 
 
 def load_pretrained(name: str, kind: str, load: Callable[[str], Any]) -> Any:
