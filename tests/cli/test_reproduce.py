@@ -13,6 +13,7 @@ from torchsims import cli
 NAMES = ["trajectories", "variance", "prox", "rules", "phase"]
 TABLES = [
     "methods",
+    "architectures",
     "transforms",
     "normalization",
     "tau",

@@ -22,7 +22,8 @@ MISPRINTS = {
 ROWS = [
     (table, *(part.strip() for part in line.split("|")))
     for table, text in TABLES.items()
-    for line in text.strip().splitlines()
+    for line in text.splitlines()
+    if line.strip()
 ]
 BASELINES = {"cityscapes": ("cityscapes", "HPS"), "pascal": ("pascal", "HPS"), "transforms": ("transforms", "ln")}
 

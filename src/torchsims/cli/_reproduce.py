@@ -4,6 +4,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -53,17 +54,21 @@ def _synthetic(name: str, experiment: Experiment) -> Callable[..., None]:
 
 
 def _table(name: str, experiment: Experiment) -> Callable[..., None]:
+    sources = [experiment.options] if experiment.options else []
+    own = [entry.name for source in sources for entry in fields(source)]
+
     def command(out: Out = None, resume: Resume = False, *, given: dict[str, Any]) -> None:
         seeds = given.get("seeds", ComparisonConfig.seeds)
         with bad_input():
             base = base_config(given, data=experiment.data)
-            comparison = load_experiment(name).comparison(base, seeds)
+            comparison = load_experiment(name).comparison(
+                base, seeds, **{key: given[key] for key in own if key in given}
+            )
         words = ["torchsims", "reproduce", name]
         run_comparison_command(comparison, out or Path("runs") / name, given, words, resume=resume)
 
-    return add_options(
-        command, ComparisonConfig, RunConfig, Execution, without=("methods", "baseline", "method", "seed")
-    )
+    hidden = [name for name in ("methods", "baseline", "method", "seed") if name not in own]
+    return add_options(command, ComparisonConfig, RunConfig, Execution, *sources, without=hidden)
 
 
 for _name, _experiment in EXPERIMENTS.items():

@@ -17,6 +17,7 @@ class Experiment:
 
     help: str
     settings: type | None = None  # its options; None for a table of trained runs, which has the options of a run
+    options: type | None = None  # options that a table has beside those; `comparison` takes them by name
     data: str = RunConfig.data  # data set that the runs of a table train on by default
 
 
@@ -38,6 +39,9 @@ EXPERIMENTS = {
         settings.PhaseSettings,
     ),
     "methods": Experiment("The main table: every method on one data set."),
+    "architectures": Experiment(
+        "The upper half of the main table: every architecture with one method.", options=settings.ArchitecturesOptions
+    ),
     "transforms": Experiment("SIMS with six transformations of the losses."),
     "normalization": Experiment("The merit function, EW and STCH on losses divided by an estimate of their size."),
     "tau": Experiment("The temperature of SIMS, as a table and a figure."),
@@ -52,5 +56,5 @@ EXPERIMENTS = {
 
 
 def load_experiment(name: str) -> ModuleType:
-    """Return the module of an experiment, with ``run(settings, progress)`` or ``comparison(config, seeds)``."""
+    """Return the module of an experiment: ``run(settings, progress)`` or ``comparison(config, seeds, **options)``."""
     return import_module(f"{__name__}.{name}" + "_" * iskeyword(name))

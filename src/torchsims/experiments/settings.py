@@ -1,4 +1,4 @@
-"""Settings of the synthetic experiments as plain data, from which their commands are generated; no torch in here."""
+"""Settings of experiments as plain data, from which their commands are generated; no torch in here."""
 
 from dataclasses import dataclass
 
@@ -72,3 +72,11 @@ class PhaseSettings:
     seed: int = setting(0, _SEED)
     steps: int = setting(35_000, _STEPS)
     compiled: bool = setting(True, _COMPILE, "--compile")
+
+
+@dataclass(frozen=True)
+class ArchitecturesOptions:
+    """Options of ``torchsims reproduce architectures`` beside those of a run."""
+
+    models: tuple[str, ...] = setting((), "Architectures, separated by commas, with options; those that suit the data.")
+    method: str = setting("ew", "Method of all runs, with options: ew, sims:tau=1.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from torchsims.methods import Method
 from torchsims.models import SINGLE_TASK, Architecture
 from torchsims.registry import Spec, option_text
-from torchsims.reporting import Report, ShowStatus, comparison_report, delta_b_by_label, metric_against
+from torchsims.reporting import Report, Row, ShowStatus, comparison_report, delta_b_by_label, metric_against
 from torchsims.sweeps.folders import describe_preset
 from torchsims.sweeps.local import RunCell, run_all
 from torchsims.training import Execution, Resolved, Run, RunConfig, label_of, with_method
@@ -25,7 +25,8 @@ if TYPE_CHECKING:  # plots are only imported by those who draw them
 class Comparison:
     """What to compare, and how to show it: a title, the configurations of all runs, and the baseline of Delta_b.
 
-    ``notes`` are sentences for the top of the page, and ``figures`` makes further figures from the runs.
+    ``notes`` are sentences for the top of the page, ``figures`` makes further figures from the runs, and ``tables``
+    further tables from the rows of the report.
 
     Example:
         >>> Comparison("Methods", (RunConfig(),), RunConfig(method="ew")).notes
@@ -37,6 +38,7 @@ class Comparison:
     baseline: RunConfig
     notes: tuple[str, ...] = ()
     figures: Callable[[Sequence[Run]], Mapping[str, "Figure"]] = field(default=lambda runs: {})
+    tables: Callable[[Sequence[Row]], Mapping[str, Sequence[Row]]] = field(default=lambda rows: {})
 
 
 def with_variant(config: RunConfig, text: str) -> RunConfig:
@@ -161,7 +163,7 @@ def run_comparison(
         raise RuntimeError(f"No run was finished. {' '.join(dict.fromkeys(failures))}")
     runs = [cell.run or _failed(cell, finished[0]) for cell in cells]
     note, details = describe_preset(comparison.configs[0], without=("method",))  # of what all runs share
-    return comparison_report(
+    report = comparison_report(
         comparison.title,
         command,
         runs,
@@ -170,6 +172,7 @@ def run_comparison(
         figures=comparison.figures(runs),
         details=details,
     )
+    return replace(report, details={**comparison.tables(report.rows), **report.details})
 
 
 def _failed(cell: RunCell, like: Run) -> Run:

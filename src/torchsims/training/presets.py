@@ -9,6 +9,8 @@ from torchsims.registry import Spec, choose
 from torchsims.training.config import RunConfig, command_line, default_of
 from torchsims.workloads import Workload, workload_class
 
+ADAPTER = "adapter"  # option of a model that makes it another architecture
+
 
 def find_preset(kind: type[Workload], name: str) -> Mapping[str, Any]:
     """Return the settings of a preset of a data set."""
@@ -69,9 +71,12 @@ def label_of(config: RunConfig, method: Method | None = None, kind: type[Workloa
         'STL, EW, depth x 100'
     """
     kind = kind or workload_class(config.data)
-    usual = find_preset(kind, config.preset).get("model") or kind.architectures[0]
-    model = Spec.parse(config.model or usual).name
-    parts = [] if model == Spec.parse(usual).name else [model.rpartition(":")[2] if ":" in model else model.upper()]
+    usual = Spec.parse(find_preset(kind, config.preset).get("model") or kind.architectures[0])
+    model = Spec.parse(config.model) if config.model else usual
+    name = model.name.rpartition(":")[2] if ":" in model.name else model.name.upper()
+    adapter = model.options.get(ADAPTER, "")
+    is_usual = (model.name, adapter) == (usual.name, usual.options.get(ADAPTER, ""))
+    parts = [] if is_usual else [f"{name} {adapter}".strip()]
     parts.append((method or Method(config.method)).label)
     return ", ".join([*parts, *(f"{task} x {factor:g}" for task, factor in config.rescale.items())])
 
