@@ -293,7 +293,7 @@ def test_a_page_of_rescaled_runs_is_relative_to_equal_weights(call: Call, tmp_pa
     assert row["Delta_b"] == pytest.approx(0, abs=1e-12)
 
 
-TABLES = {"transforms": 7, "normalization": 7, "tau": 7, "lambda": 6, "rescale": 16}
+TABLES = {"transforms": 7, "normalization": 7, "tau": 7, "lambda": 6, "rescale": 16, "architectures": 6}
 
 
 @pytest.mark.parametrize("name", ["tau", "rescale"])
