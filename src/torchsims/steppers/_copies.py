@@ -189,14 +189,19 @@ class JointChallenger(Challenger):
         shared: Sequence[object] = (),
     ) -> None:
         super().__init__(model, theta, buffers, ranks)
-        frozen = [p for p in model.parameters() if not p.requires_grad]
-        self._twin = copy.deepcopy(model, memo={id(each): each for each in (*frozen, *shared)})
+        self._frozen = _frozen(model)
+        self._twin = copy.deepcopy(model, memo={id(each): each for each in (*self._frozen, *shared)})
         self._twin.zero_grad(set_to_none=True)
         self.parameters = [p for p in self._twin.parameters() if p.requires_grad]
         self.buffers = self.module_buffers = Buffers(self._twin)
 
     @contextmanager
     def module(self) -> Iterator[nn.Module]:
+        if list(map(id, self._frozen)) != list(map(id, _frozen(self._model))):
+            raise ValueError(
+                "The frozen parameters should be those of the construction with `evaluation = 'joint'`. "
+                "Found others since: make a new method for them."
+            )
         for twin, original in zip(self._twin.modules(), self._model.modules(), strict=True):
             twin.training = original.training
         for mine, p in zip(self.parameters, self._theta, strict=True):
