@@ -16,24 +16,24 @@ from helpers.processes import CONTEXT
 Job = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
-def run_ranks(jobs: Mapping[str, Job], size: int = 2) -> dict[str, list[Any]]:
+def run_ranks(jobs: Mapping[str, Job], size: int = 2, timeout: float = 120) -> dict[str, list[Any]]:
     """Return what ``function(rank, *args)`` returns on every rank, in order of rank, for every job.
 
     All jobs run one after another in the same processes, because starting processes is what takes time. A job that
-    raises returns the text of its error.
+    raises returns the text of its error; so does one that waits for another rank longer than ``timeout`` seconds.
     """
     with tempfile.TemporaryDirectory() as folder:
         start_processes(  # type: ignore[no-untyped-call]
-            _worker, (size, folder, dict(jobs)), nprocs=size, start_method=CONTEXT.get_start_method()
+            _worker, (size, folder, dict(jobs), timeout), nprocs=size, start_method=CONTEXT.get_start_method()
         )
         results = [torch.load(Path(folder) / f"{rank}.pt", weights_only=False) for rank in range(size)]
     return {name: [result[name] for result in results] for name in jobs}
 
 
-def _worker(rank: int, size: int, folder: str, jobs: dict[str, Job]) -> None:
+def _worker(rank: int, size: int, folder: str, jobs: dict[str, Job], timeout: float) -> None:
     torch.set_num_threads(1)
     dist.init_process_group(
-        "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=size, timeout=timedelta(seconds=120)
+        "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=size, timeout=timedelta(seconds=timeout)
     )
     results: dict[str, Any] = {}
     for name, (function, args) in jobs.items():

@@ -115,6 +115,17 @@ def check_hooks() -> None:
     assert not module._forward_hooks_always_called
 
 
+def check_entrances() -> None:
+    inner = nn.Sequential(nn.Linear(1, 1))
+    model = nn.ModuleList([nn.Sequential(inner, nn.Linear(1, 1)), inner, nn.Linear(1, 1)])
+    assert private.outermost(model, nn.Sequential) == [model[0], inner]
+    assert private.outermost(model[0], nn.Sequential) == [model[0]]
+    compiled: Any = torch.compile(model, backend="eager")
+    assert private.outermost(compiled, nn.Sequential) == [compiled]
+    inner.compile(backend="eager")
+    assert private.outermost(model, nn.Sequential) == [model[0]]
+
+
 CHECKS: dict[str, Callable[[], None]] = {
     "torch._amp_foreach_non_finite_check_and_unscale_": check_kernel,
     "GradScaler._per_optimizer_states": check_scaler,
@@ -124,6 +135,7 @@ CHECKS: dict[str, Callable[[], None]] = {
     "torch.utils._pytree.tree_map_only": check_trees,
     "torch::autograd::AccumulateGrad and its `variable`": check_graph,
     "the prefix `_orig_mod.` of `torch.compile`": check_compiled_names,
+    "`_orig_mod` and `_compiled_call_impl` of compiled modules": check_entrances,
 }
 
 

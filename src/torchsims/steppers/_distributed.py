@@ -1,19 +1,17 @@
 """The ranks that share one batch: the only module of the steppers that imports `torch.distributed`."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from itertools import groupby
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from torchsims.steppers._torch_private import hook_restorer
+from torchsims.steppers._buckets import buckets, unflatten
+from torchsims.steppers._torch_private import hook_restorer, outermost
 
 __all__ = ["Ranks"]
-
-_BUCKET = 25 * 2**20  # bytes per collective, as in DistributedDataParallel
 
 
 class Ranks:
@@ -29,6 +27,9 @@ class Ranks:
         self.device = next(model.parameters()).device
         self._ddp: Any = None
         self._shards: list[Any] = []
+        self._entrances: list[nn.Module] = []
+        self._parts = 1
+        self._failure: Exception | None = None
         self._group = process_group
         if not (dist.is_available() and dist.is_initialized()):
             if process_group is not None:
@@ -46,6 +47,8 @@ class Ranks:
         if self._group is None:
             self._group = self._group_of(model)
         self.size = dist.get_world_size(self._group)
+        if self._shards and self.size > 1:
+            self._entrances = outermost(model, FSDPModule)
 
     @property
     def wrapped(self) -> bool:
@@ -92,39 +95,73 @@ class Ranks:
     def raise_on_all(self, parts: int = 1) -> Iterator[None]:
         """Raise on every rank if the body raises on any, so that none waits for a rank that has stopped.
 
+        One that fails inside the forward pass of a sharded model does leave the others waiting there.
+
         Args:
             parts: how often the ranks will meet here, which must be the same for all.
         """
         if self.size == 1:
             yield
             return
-        error: Exception | None = None
+        self._parts, error = parts, None
         try:
-            yield
-        except Exception as caught:  # raised again below, on every rank
-            error = caught
-        flags = torch.tensor([error is None, parts, -parts], dtype=torch.int32, device=self.device)
+            try:
+                yield
+            except Exception as caught:  # raised again below, on every rank
+                error = caught
+            self._meet(error, done=True)
+        finally:
+            self._failure = None
+
+    def _meet(self, error: Exception | None, *, done: bool) -> None:
+        """Wait for the other ranks, and raise if any has failed or if they are not all at the same place.
+
+        Args:
+            error: why this rank has failed, if it has.
+            done: whether this rank has left the body of :meth:`raise_on_all`, or is about to enter a sharded module.
+        """
+        if self._failure is not None:  # raised inside the closure already; the other ranks wait no longer
+            raise self._failure
+        parts = self._parts
+        flags = torch.tensor([error is None, parts, -parts, done, not done], dtype=torch.int32, device=self.device)
         dist.all_reduce(flags, dist.ReduceOp.MIN, group=self._group)
-        fine, fewest, most = flags.tolist()
+        fine, fewest, most, all_done, none_done = flags.tolist()
         if not fine:
             messages = self.gather(None if error is None else f"{type(error).__name__}: {error}")
-            if error is not None:
-                raise error
             rank, message = next((rank, message) for rank, message in enumerate(messages) if message)
-            raise RuntimeError(f"No step was taken because rank {rank} failed with {message}")
-        if fewest != -most:
-            raise ValueError(
+            self._failure = error or RuntimeError(f"No step was taken because rank {rank} failed with {message}")
+        elif fewest != -most:
+            self._failure = ValueError(
                 "Every rank should have the same number of micro-batches. "
                 f"Found {fewest} on one and {-most} on another."
             )
+        elif not (all_done or none_done):
+            self._failure = ValueError(
+                "The closure should call a sharded model equally often on every rank. "
+                f"Found {'fewer' if done else 'more'} calls here than on another rank."
+            )
+        if self._failure is not None:
+            raise self._failure
 
     @contextmanager
     def forward(self, module: nn.Module) -> Iterator[None]:
-        """Run the closure without collectives in the forward pass, and check that it goes through the wrapper.
+        """Run the closure so that no rank waits in the forward pass for one whose closure raised before.
 
         `DistributedDataParallel` broadcasts the buffers in its forward pass, which would pair up wrongly with the
-        collectives of a rank whose closure raised before; :meth:`broadcast` has done it already.
+        collectives of such a rank; :meth:`broadcast` has done it already. Whether the closure calls it is checked.
+        A sharded model gathers its parameters there, so that the ranks have to meet before.
         """
+        if self._entrances:
+            hooks = [
+                each.register_forward_pre_hook(lambda *_: self._meet(None, done=False), prepend=True)
+                for each in self._entrances
+            ]
+            try:
+                yield
+            finally:
+                for hook in hooks:
+                    hook.remove()
+            return
         if self._ddp is None:
             yield
             return
@@ -147,15 +184,15 @@ class Ranks:
     def restorer(self) -> Callable[[], None]:
         """Return a function that configures the wrapper as it is now, should :meth:`forward` be interrupted."""
         ddp = self._ddp
-        if ddp is None:
-            return lambda: None
-        flags = {name: getattr(ddp, name) for name in ("broadcast_buffers", "require_backward_grad_sync")}
-        restore_hooks = hook_restorer(ddp)
+        names = () if ddp is None else ("broadcast_buffers", "require_backward_grad_sync")
+        flags = {name: getattr(ddp, name) for name in names}
+        restore_hooks = [hook_restorer(each) for each in ([] if ddp is None else [ddp]) + self._entrances]
 
         def back() -> None:
             for name, value in flags.items():
                 setattr(ddp, name, value)
-            restore_hooks()
+            for restore in restore_hooks:
+                restore()
 
         return back
 
@@ -168,9 +205,9 @@ class Ranks:
     def broadcast_first(self, tensors: Sequence[Tensor]) -> None:
         """Give every rank the values of the first one."""
         source = dist.get_global_rank(self._group, 0) if self._group is not None else 0
-        for bucket, flat in _buckets(tensors):
+        for bucket, flat in buckets(tensors):
             dist.broadcast(flat, source, group=self._group)
-            _unflatten(flat, bucket)
+            unflatten(flat, bucket)
 
     def accumulation(self, last: bool) -> AbstractContextManager[Any]:
         """Leave the reduction of the gradients to the last micro-batch."""
@@ -199,9 +236,9 @@ class Ranks:
         """Replace the values of all tensors by their sums over the ranks."""
         if self.size == 1:
             return
-        for bucket, flat in _buckets(tensors):
+        for bucket, flat in buckets(tensors):
             dist.all_reduce(flat, group=self._group)
-            _unflatten(flat, bucket)
+            unflatten(flat, bucket)
 
     def reshard(self) -> None:
         """Make sharded modules read their parameters again, because their values are about to change."""
@@ -254,30 +291,3 @@ class Ranks:
         meshes = {p.device_mesh for p in model.parameters() if hasattr(p, "device_mesh")}
         mesh = meshes.pop() if len(meshes) == 1 else None
         return mesh.get_group() if mesh is not None and mesh.ndim == 1 else None
-
-
-def _buckets(tensors: Iterable[Tensor]) -> Iterator[tuple[list[Tensor], Tensor]]:
-    """Yield groups of tensors of one kind with their values in one flat tensor each."""
-    for _, group in groupby(sorted(tensors, key=_kind), key=_kind):
-        bucket: list[Tensor] = []
-        size = 0
-        for tensor in group:
-            bucket.append(tensor)
-            size += tensor.numel() * tensor.element_size()
-            if size >= _BUCKET:
-                yield bucket, torch.cat([t.detach().reshape(-1) for t in bucket])
-                bucket, size = [], 0
-        if bucket:
-            yield bucket, torch.cat([t.detach().reshape(-1) for t in bucket])
-
-
-def _kind(tensor: Tensor) -> tuple[str, str]:
-    return str(tensor.dtype), str(tensor.device)
-
-
-@torch.no_grad()
-def _unflatten(flat: Tensor, tensors: Sequence[Tensor]) -> None:
-    start = 0
-    for tensor in tensors:
-        tensor.copy_(flat[start : start + tensor.numel()].view_as(tensor))
-        start += tensor.numel()

@@ -19,6 +19,7 @@ __all__ = [
     "has_unscaled",
     "hook_restorer",
     "map_tensors",
+    "outermost",
     "overwrite",
     "parameters_in_graph",
     "share_hooks",
@@ -105,6 +106,19 @@ def hook_restorer(module: nn.Module) -> Callable[[], None]:
             table.update(hooks)
 
     return back
+
+
+def outermost(model: nn.Module, kind: type) -> list[nn.Module]:
+    """Return the modules of a type that are in no other one; the model itself if `torch.compile` wraps it.
+
+    A hook inside a compiled module would recompile it, and one of the module that wraps it does not. A module compiled
+    in place has no such place and is left out.
+    """
+    if hasattr(model, "_orig_mod"):
+        return [model]
+    if isinstance(model, kind):
+        return [] if model._compiled_call_impl is not None else [model]
+    return [found for child in model.children() for found in outermost(child, kind)]
 
 
 def map_tensors(function: Callable[[Tensor], Tensor], tree: Any) -> Any:
