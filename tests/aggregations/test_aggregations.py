@@ -243,6 +243,38 @@ def test_fairgrad_solves_its_equation() -> None:
     torch.testing.assert_close(rows @ rows.T @ w, w**-0.5, rtol=1e-4, atol=0)
 
 
+def rounded(gramian: Tensor, seed: int) -> Tensor:
+    """Return a Gramian whose entries differ by rounding, as those of a batch in other parts do."""
+    noise = torch.randn(gramian.shape, generator=torch.Generator().manual_seed(seed), dtype=gramian.dtype)
+    return gramian * (1 + 1e-15 * (noise + noise.T))
+
+
+def spread(make: Callable[[], Any], gramian: Tensor) -> float:
+    """Return by which part of its length a direction changes, at most, if the Gramian changes by rounding."""
+    known = torch.ones(len(gramian), dtype=torch.bool)
+    weights = [make().weights(each, losses(), known) for each in [gramian, *(rounded(gramian, i) for i in range(4))]]
+    lengths = [(w @ gramian @ w).clamp(min=0).sqrt().item() for w in (weights[0], *(w - weights[0] for w in weights[1:]))]
+    return float(max(lengths[1:]) / lengths[0])
+
+
+def spreads(make: Callable[[], Any], scales: float) -> list[float]:
+    """Return the changes for a few random matrices whose rows are longer and longer by a factor."""
+    found = [spread(make, rows @ rows.T) for rows in (matrix(seed=seed, scales=scales) / 10 for seed in range(5))]
+    print(f"{make.__name__}, lengths 1 : {scales:g} : {scales**2:g}: {', '.join(f'{each:.1e}' for each in found)}")
+    return found
+
+
+@pytest.mark.parametrize("make", [NashMTL, FairGrad])
+def test_rounding_hardly_moves_nash_and_fairgrad_for_gradients_of_like_lengths(make: Callable[[], Any]) -> None:
+    assert max(spreads(make, 2.0)) < 1e-5
+
+
+@pytest.mark.parametrize("make", [NashMTL, FairGrad])
+def test_rounding_moves_nash_and_fairgrad_for_gradients_of_very_different_lengths(make: Callable[[], Any]) -> None:
+    """Why a split batch can take another step than the whole: if this fails, the docs need no longer say so."""
+    assert max(spreads(make, 1000.0)) > 1e-6
+
+
 # GradNorm
 
 

@@ -21,6 +21,9 @@ class FairGrad(TorchJDWeighting):
     The weights depend on the size of the gradients, and their equation is hard to solve where that is far from 1:
     a ``normalize`` of the stepper or ``transform=Log()`` helps.
 
+    The solver stops early. For gradients of very different lengths it can make percents of a rounding error in the
+    Gramian: that is how far the steps of a batch and of its micro-batches, or of several ranks, can differ.
+
     Example:
         >>> import torch
         >>> FairGrad()(torch.tensor([[4.0, 0.0], [0.0, 1.0]])).round(decimals=4)

@@ -22,8 +22,9 @@ class NashMTL(WeightedAggregation):
     - ``max_norm``: the longest :math:`d`; 0 for no limit.
     - ``update_every``: the number of steps between updates of :math:`\alpha`; 1 updates it in every step.
 
-    The solver stops at 1e-8 and can make as much of a rounding error in the Gramian: that is how far the results of one
-    process and of several can differ.
+    The solver stops early. For gradients of like lengths it makes about 1e-8 of a rounding error in the Gramian, for
+    others percents: that is how far the steps of a batch and of its micro-batches, or of several ranks, can differ.
+    The Gramians differ by rounding only.
 
     The length of :math:`d` does not depend on that of the gradients, so a step is as long at the end of a training as
     at its start. A task without labels keeps its :math:`\alpha`.
