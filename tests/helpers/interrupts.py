@@ -10,6 +10,11 @@ from functools import partial
 from types import CodeType, FrameType
 from typing import Any, TypeAlias
 
+import torch
+from torch import Tensor
+
+from torchsims import Stepper
+
 Place: TypeAlias = tuple[CodeType, int]
 """A bytecode: its code object and its offset in it."""
 Watch: TypeAlias = Callable[[CodeType], bool]
@@ -30,6 +35,24 @@ class Case:
     act: Callable[[Any], Any]
     look: Callable[[Any], Any]
     known: Mapping[str, Any] = field(default_factory=dict)
+
+
+def look(method: Stepper[Any]) -> list[Any]:
+    """Return all that a step may change, in a form that can be compared."""
+    found = [
+        torch.is_grad_enabled(),
+        torch.is_autocast_enabled("cpu"),
+        [len(module._forward_hooks) for module in method.model.modules()],
+    ]
+    found += [method.model.training, torch.get_rng_state().numpy().tobytes()]
+    return found + contents([method.model.state_dict(), method.state_dict()])
+
+
+def contents(value: Any) -> list[Any]:
+    """Return what nested containers hold, in one list, and tensors as bytes."""
+    if isinstance(value, dict | list | tuple):
+        return [found for each in (value.values() if isinstance(value, dict) else value) for found in contents(each)]
+    return [value.numpy().tobytes() if isinstance(value, Tensor) else value]
 
 
 def in_package(code: CodeType) -> bool:

@@ -3,7 +3,13 @@
 from soak.files import edit_checkpoints, edit_results, flip_bits, read_images, read_tables
 from soak.kills import kill_while_comparing, kill_while_saving, kill_while_training
 from soak.runner import Program
-from soak.steps import failures_change_nothing, joint_is_sequential, powers_of_two_change_no_bit, split_is_whole
+from soak.steps import (
+    failures_change_nothing,
+    interrupts_change_all_or_nothing,
+    joint_is_sequential,
+    powers_of_two_change_no_bit,
+    split_is_whole,
+)
 
 _ALL = (
     Program("kill-train", "A killed and resumed run ends as an uninterrupted one, bit for bit", kill_while_training),
@@ -18,5 +24,6 @@ _ALL = (
     Program("powers-of-two", "Losses times powers of two change no bit", powers_of_two_change_no_bit),
     Program("split", "Micro-batches are one large step", split_is_whole),
     Program("atomic", "A failed step changes nothing", failures_change_nothing),
+    Program("interrupts", "Ctrl-C leaves all as before a step or as after it", interrupts_change_all_or_nothing),
 )
 PROGRAMS = {program.name: program for program in _ALL}

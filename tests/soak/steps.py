@@ -10,11 +10,14 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Adam
 
+from helpers.interrupts import Case, interrupt_anywhere, look
 from helpers.small_runs import differences, snapshot
 from helpers.support import TASKS, Data, Net, make_data, make_net
 from torchsims import SIMS, TaskLosses
 
 STEPS = 4
+INTERRUPTS = 20
+"""How often a case interrupts a step."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +126,25 @@ def failures_change_nothing(chance: Random, folder: Path) -> None:
         assert differences(before, snapshot(method)) == []
     else:
         assert calls <= call or bad in (0.0, -1.0), "a bad loss was not noticed"  # a part of a loss may be negative
+
+
+def interrupts_change_all_or_nothing(chance: Random, folder: Path) -> None:
+    """A step interrupted at random bytecodes, of any library, leaves all as before it or as after it."""
+    setup = Setup.draw(chance, keep_random_iterate=True)
+    *before, batch = setup.batches
+    parts = batch.split([12]) if chance.random() < 0.5 else batch.split([6, 6])
+
+    def prepare() -> SIMS:
+        method = setup.method()
+        torch.manual_seed(setup.seed)
+        for each in before:
+            method.step(losses, each)
+        return method
+
+    case = Case(prepare, lambda method: method.step(losses, *parts), look)
+    outcomes = interrupt_anywhere(case, INTERRUPTS, seed=chance.randrange(1 << 30))
+    assert outcomes.keys() <= {"before", "after", "not reached"}, f"{setup}: {dict(outcomes)}"
+    assert outcomes["before"] + outcomes["after"], "no interrupt came during the step"
 
 
 def values(method: SIMS) -> Tensor:

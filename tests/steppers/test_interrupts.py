@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Adam
 
-from helpers.interrupts import Case, in_package, interrupt_anywhere, interrupt_everywhere
+from helpers.interrupts import Case, contents, in_package, interrupt_anywhere, interrupt_everywhere, look
 from helpers.support import DIMENSION
 from torchsims import SIMS, Aggregated, Scalarized, Stepper
 from torchsims.aggregations import MGDA
@@ -61,26 +61,6 @@ def prepare(name: str) -> Stepper[Any]:
     for _ in range(2):
         method.step(losses, X)
     return method
-
-
-def look(method: Stepper[Any]) -> list[Any]:
-    """Return all that a step may change."""
-    found = [
-        torch.is_grad_enabled(),
-        torch.is_autocast_enabled("cpu"),
-        [len(module._forward_hooks) for module in method.model.modules()],
-    ]
-    found += [method.model.training, torch.get_rng_state().numpy().tobytes()]
-    _collect([method.model.state_dict(), method.state_dict()], found)
-    return found
-
-
-def _collect(value: Any, found: list[Any]) -> None:
-    if isinstance(value, dict | list | tuple):
-        for each in value.values() if isinstance(value, dict) else value:
-            _collect(each, found)
-    else:
-        found.append(value.numpy().tobytes() if isinstance(value, Tensor) else value)
 
 
 def step(method: Stepper[Any]) -> None:
@@ -143,10 +123,9 @@ def test_a_lent_model_comes_back_after_an_interrupt_at_every_bytecode(name: str,
 
 def seen_from_outside(method: Stepper[Any]) -> list[Any]:
     """Return the model, and that it is not lent; its copy's batch statistics may have seen a batch or not."""
-    found: list[Any] = [torch.is_grad_enabled()]
-    _collect([method.model.state_dict(), [p.detach() for p in method._challenger.parameters]], found)  # type: ignore[attr-defined]
     method.state_dict()
-    return found
+    copy = [p.detach() for p in method._challenger.parameters]  # type: ignore[attr-defined]
+    return [torch.is_grad_enabled(), *contents([method.model.state_dict(), copy])]
 
 
 def test_ctrl_c_waits_until_a_step_is_undone() -> None:
