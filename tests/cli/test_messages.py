@@ -1,6 +1,7 @@
 """What a command says when the disk is full, a seed is out of range, a folder is in use, or processes come and go."""
 
 import errno
+import shutil
 from pathlib import Path
 from threading import Timer
 
@@ -61,6 +62,19 @@ def test_a_seed_out_of_range_is_one_sentence(
     assert call("train", *given, *words) == 2
     (error,) = capsys.readouterr().err.splitlines()
     assert sentence in error
+
+
+def test_a_folder_that_is_deleted_during_a_run_is_one_sentence(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    given = ["--data", "table", "--csv", write_table(tmp_path), "--targets", "weight", "--out", out]
+    monkeypatch.setattr("torchsims.sweeps.folders.ProgressBar.on_step", lambda *_: shutil.rmtree(out))
+    assert call("train", *given, "--epochs", 1) == 1
+    (sentence,) = capsys.readouterr().err.splitlines()
+    assert f"The folder `{out / 'tensorboard'}` was deleted while the run was writing to it." in sentence
+    assert sentence.endswith(f"What was trained before is saved in {out}.")
+    assert (out / "checkpoint.pt").exists()
 
 
 def test_the_lock_of_a_process_that_ends_is_waited_for(tmp_path: Path) -> None:

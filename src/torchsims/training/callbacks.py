@@ -1,6 +1,7 @@
 """Callbacks: what is called while a run trains."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -61,6 +62,8 @@ class TensorBoard(Callback):
         self._writer = SummaryWriter(str(self._folder), purge_step=step)
 
     def on_step(self, step: int, values: StepValues) -> None:
+        if not self._folder.is_dir():  # noticed here, before the thread of the writer does and prints a traceback
+            raise OSError(f"The folder `{self._folder}` was deleted while the run was writing to it.")
         for kind, by_task in (("losses", values.losses), ("weights", values.weights)):
             for task, value in by_task.items():
                 self._writer.add_scalar(f"{kind}/{task}", value, step)
@@ -75,4 +78,5 @@ class TensorBoard(Callback):
 
     def on_end(self) -> None:
         if self._writer is not None:
-            self._writer.close()
+            with suppress(FileNotFoundError):  # the folder was deleted
+                self._writer.close()
