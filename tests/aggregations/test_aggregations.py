@@ -253,8 +253,9 @@ def spread(make: Callable[[], Any], gramian: Tensor) -> float:
     """Return by which part of its length a direction changes, at most, if the Gramian changes by rounding."""
     known = torch.ones(len(gramian), dtype=torch.bool)
     weights = [make().weights(each, losses(), known) for each in [gramian, *(rounded(gramian, i) for i in range(4))]]
-    lengths = [(w @ gramian @ w).clamp(min=0).sqrt().item() for w in (weights[0], *(w - weights[0] for w in weights[1:]))]
-    return float(max(lengths[1:]) / lengths[0])
+    changes = [w - weights[0] for w in weights[1:]]
+    length, *others = [(w @ gramian @ w).clamp(min=0).sqrt().item() for w in (weights[0], *changes)]
+    return float(max(others) / length)
 
 
 def spreads(make: Callable[[], Any], scales: float) -> list[float]:
