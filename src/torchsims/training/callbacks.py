@@ -60,6 +60,7 @@ class TensorBoard(Callback):
 
         # What a killed run wrote after its last checkpoint is purged.
         self._writer = SummaryWriter(str(self._folder), purge_step=step)
+        self._writer.flush()  # its thread has nothing left to write when the first step looks at the folder
 
     def on_step(self, step: int, values: StepValues) -> None:
         if not self._folder.is_dir():  # noticed here, before the thread of the writer does and prints a traceback
