@@ -27,7 +27,10 @@ def test_any_list_of_specs_survives_writing_down(many: list[dict[str, str]]) -> 
     assert [Spec.parse(text) for text in split_list(", ".join(map(str, specs)))] == specs
 
 
-@given(st.one_of(st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(alphabet="abc/:=", min_size=1)))
+INTEGERS = st.integers(-(2**63), 2**63 - 1)
+
+
+@given(st.one_of(st.booleans(), INTEGERS, st.floats(allow_nan=False), st.text(alphabet="abc/:=", min_size=1)))
 def test_any_value_survives_writing_down(value: object) -> None:
     assert convert_options("x", {"key": option_text(value)}, {"key": value}) == {"key": value}
 
