@@ -76,7 +76,7 @@ def assert_whole(outcomes: Counter[str], *allowed: str) -> None:
     assert outcomes.keys() <= {"before", "after", *allowed}, dict(outcomes.most_common(5))
 
 
-@pytest.mark.parametrize("name", ["sequential", "sequential alternating"])
+@pytest.mark.parametrize("name", ["sequential", "sequential alternating", "joint", "joint alternating"])
 def test_a_step_interrupted_at_every_bytecode_happens_or_does_not(name: str) -> None:
     outcomes = interrupt_everywhere(Case(partial(prepare, name), step, look), exchanges)
     assert_whole(outcomes)
