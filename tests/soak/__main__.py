@@ -30,7 +30,7 @@ def main() -> None:
         counts.append(run(program, given.seed, seconds=seconds, first=given.first, cases=given.cases))
         print(counts[-1], flush=True)
     if not given.names:
-        hours = "" if given.hours == 1 / 6 else f" --hours {given.hours:g}"
+        hours = "" if given.hours == 1 / 6 else f" HOURS={given.hours:g}"
         write_table(PAGE, table(counts, given.seed, f"make soak{hours}"))
     sys.exit(any(count.broken for count in counts))
 
