@@ -23,8 +23,9 @@ def table(tmp_path: Path) -> Path:
     return write_table(tmp_path)
 
 
-def workload_of(path: Path, tasks: Sequence[str] = TARGETS, types: Sequence[str] = (), **options: str) -> Any:
-    return load_workload(str(Spec("table", options)), tasks, str(path), types=types)
+def workload_of(path: Path, tasks: Sequence[str] = TARGETS, types: Sequence[str] = (), **options: Any) -> Any:
+    settings = {name: options.pop(name) for name in ("categories", "dates", "numbers", "ignore") if name in options}
+    return load_workload(str(Spec("table", options)), tasks, str(path), types=types, **settings)
 
 
 def test_a_table_is_trained_on_every_kind_of_target(table: Path, tmp_path: Path) -> None:
@@ -75,7 +76,7 @@ def test_other_units_give_the_same_figures_to_the_bit(table: Path, tmp_path: Pat
         ({"types": ["number", "class"]}, "one for each of 3 targets. Found `number,class`"),
         ({"tasks": ["weight", "weight"]}, "should be distinct"),
         ({"tasks": ["kind"], "types": ["number"]}, "Target `kind` should hold numbers. Found '[uvw]'"),
-        ({"ignore": "twon"}, "There is no column `twon`. Did you mean `town`?"),
+        ({"ignore": ["twon"]}, "There is no column `twon`. Did you mean `town`?"),
         ({"units": "metric"}, "There is no system of units `metric`. The names are native, standard."),
         ({"missing": "zeros"}, "There is no treatment of missing labels `zeros`. Did you mean `zero`?"),
     ],
@@ -86,12 +87,12 @@ def test_a_bad_option_is_named(table: Path, options: dict[str, Any], sentence: s
 
 
 def test_a_table_needs_a_file() -> None:
-    with pytest.raises(ValueError, match="Option --csv should name a CSV or Parquet file"):
+    with pytest.raises(ValueError, match="Option --csv should name a file with a table"):
         load_workload("table", ["a"])
 
 
 def test_an_ignored_column_is_no_feature(table: Path) -> None:
-    all_of_them, fewer = workload_of(table), workload_of(table, ignore="town")
+    all_of_them, fewer = workload_of(table), workload_of(table, ignore=["town"])
     assert [part.split("test").columns["numbers"].shape[1] for part in (all_of_them, fewer)] == [1, 1]
     assert [part.split("test").columns["codes"].shape[1] for part in (all_of_them, fewer)] == [1, 0]
 
@@ -144,7 +145,7 @@ def test_hillstrom_has_two_classes_and_a_number() -> None:
 def test_tox21_has_labels_missing_anywhere() -> None:
     path = shared("tox21/tox21.csv.gz")
     names = list(read_table(path))[:12]
-    workload = workload_of(path, names, ignore="mol_id", types=["class"])
+    workload = workload_of(path, names, ignore=["mol_id"], categories=["smiles"], types=["class"])
     batch = workload.split("test").columns
     missing = np.mean([(batch[f"target/{name}"] < 0).float().mean().item() for name in names])
     assert missing == pytest.approx(0.17, abs=0.02)

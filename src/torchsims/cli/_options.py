@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from torchsims.registry import Spec, split_list, unquote
-from torchsims.training.config import default_of, value_text
+from torchsims.training.config import NAMES, default_of, quote_name, value_text
 
 
 def add_options(function: Callable[..., None], *sources: type, without: Sequence[str] = ()) -> Callable[..., None]:
@@ -23,10 +23,15 @@ def add_options(function: Callable[..., None], *sources: type, without: Sequence
     entries = {name: pair for name, pair in entries.items() if name not in without}
     own = [p for p in inspect.signature(function, eval_str=True).parameters.values() if p.name != "given"]
     made = [_parameter(entry, hint) for entry, hint in entries.values()]
+    singles = {f"{name}_single": entry for name, (entry, _) in entries.items() if entry.metadata["single"]}
+    made += [_single_parameter(name, entry) for name, entry in singles.items()]
 
     @wraps(function)
     def command(**values: Any) -> None:
         chosen = {name: values.pop(name) for name in entries}
+        for name, entry in singles.items():
+            if texts := values.pop(name):
+                chosen[entry.name] = [*(chosen[entry.name] or ()), *map(quote_name, texts)]
         given = {
             name: parse_value(name, value, entries[name][1])
             for name, value in chosen.items()
@@ -55,6 +60,13 @@ def _parameter(entry: "Field[Any]", hint: Any) -> inspect.Parameter:
     )
 
 
+def _single_parameter(name: str, entry: "Field[Any]") -> inspect.Parameter:
+    option = typer.Option(entry.metadata["single"], help="One of them, as it is written; may be repeated.")
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[list[str] | None, option]
+    )
+
+
 def _is_text(hint: Any) -> bool:
     """Return whether one text on the command line holds the whole value."""
     return hint is str or (getattr(hint, "__args__", (str,))[0] is not str)
@@ -72,7 +84,7 @@ def parse_value(name: str, value: Any, hint: Any) -> Any:
     if hint in (int, float, bool, str):
         return value
     if hint == tuple[str, ...]:
-        return tuple(unquote(item) if name == "tasks" else item for text in value for item in split_list(text))
+        return tuple(unquote(item) if name in NAMES else item for text in value for item in split_list(text))
     if hint == tuple[float, ...]:
         return _numbers(name, value)
     if hint == tuple[tuple[float, ...], ...]:

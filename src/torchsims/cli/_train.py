@@ -18,12 +18,13 @@ if TYPE_CHECKING:  # torch is imported by the commands that need it
     from torchsims.sweeps import Comparison
     from torchsims.training import Resolved
 
-TABLES = (".csv", ".csv.gz", ".parquet", ".pq")
+TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq", ".feather", ".arrow")
 """Endings of files that need no `--data`."""
 
 Out = Annotated[Path | None, typer.Option(help="New or empty folder; one in runs/ by default.", show_default=False)]
 Resume = Annotated[bool, typer.Option("--resume", help="Resume what is in the folder.")]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="TOML or JSON file of settings; options go first.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say how the columns of a table were read, and stop.")]
 SaveConfig = Annotated[Path | None, typer.Option(help="Write all settings to a TOML or JSON file, and stop.")]
 
 
@@ -43,6 +44,7 @@ def _train(
     out: Out = None,
     resume: Resume = False,
     profile: Annotated[bool, typer.Option("--profile", help="Say where the time went.")] = False,
+    dry_run: DryRun = False,
     *,
     given: dict[str, Any],
 ) -> None:
@@ -69,11 +71,25 @@ def _train(
             write_config(resolved.config, save_config)
             return
         resolved.check_batches(processes())
+    if describe_data(resolved, dry_run):
+        return
     name = resolved.config.data.partition(":")[0]
     out = out or Path("runs") / f"{name}_{folder_name(resolved.config)}"
     if execution.threads:
         torch.set_num_threads(execution.threads)
     _run(resolved, out, execution, resume=resume, profile=profile)
+
+
+def describe_data(resolved: "Resolved", dry_run: bool) -> bool:
+    """Print how the data were read; return whether that is all."""
+    from torchsims.reporting import markdown
+    from torchsims.training.world import first_process
+
+    rows = resolved.workload.describe_data()
+    if first_process() and (rows or dry_run):
+        typer.echo(markdown(rows) if rows else "Nothing is inferred from these data.")
+        typer.echo("")
+    return dry_run
 
 
 def _check_same(stored: RunConfig, chosen: RunConfig) -> None:
@@ -118,7 +134,14 @@ def _stopped(command: str) -> NoReturn:
     raise typer.Exit(130)
 
 
-def _compare(config: ConfigFile = None, out: Out = None, resume: Resume = False, *, given: dict[str, Any]) -> None:
+def _compare(
+    config: ConfigFile = None,
+    out: Out = None,
+    resume: Resume = False,
+    dry_run: DryRun = False,
+    *,
+    given: dict[str, Any],
+) -> None:
     """Train several methods and seeds, and write their table, figures and page."""
     from torchsims.registry import Spec
     from torchsims.sweeps import Comparison, method_grid, with_variant
@@ -135,11 +158,12 @@ def _compare(config: ConfigFile = None, out: Out = None, resume: Resume = False,
             )
     comparison = Comparison(f"Methods on {Spec.parse(base.data).name}", configs, baseline)
     words = ["torchsims", "compare", *(["--config", str(config)] if config else [])]
-    run_comparison_command(comparison, out or Path("runs") / "compare", given, words, resume=resume)
+    out = out or Path("runs") / "compare"
+    run_comparison_command(comparison, out, given, words, resume=resume, dry_run=dry_run)
 
 
 def run_comparison_command(
-    comparison: "Comparison", out: Path, given: dict[str, Any], words: list[str], *, resume: bool
+    comparison: "Comparison", out: Path, given: dict[str, Any], words: list[str], *, resume: bool, dry_run: bool = False
 ) -> None:
     """Run a comparison, write its folder, print its table; ``words`` are the command without its options."""
     from torchsims.reporting import live_table, write_report
@@ -155,6 +179,8 @@ def run_comparison_command(
         for each in resolved:
             each.check_batches(processes())
         check_cells(resolved, out)
+    if describe_data(resolved[0], dry_run):
+        return
     if first_process():
         prepare_output_dir(out, resume=resume, mark="runs", other=CHECKPOINT)
     begin = time.perf_counter()

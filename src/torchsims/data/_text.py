@@ -11,16 +11,19 @@ LONGEST = 1 << 22  # characters per line: a compressed file without line breaks 
 
 
 @contextmanager
-def open_lines(path: Path) -> Iterator[Iterator[str]]:
-    """Open a file in UTF-8, with or without a byte order mark, for its lines; an error names the file."""
+def open_lines(path: Path, encoding: str = "utf-8") -> Iterator[Iterator[str]]:
+    """Open a file for its lines; UTF-8 with or without a byte order mark. An error names the file."""
     if not path.is_file():
         raise FileNotFoundError(f"There is no file `{path}`.")
     opened = gzip.open if path.suffix == ".gz" else open
     try:
-        with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
+        with opened(path, "rt", encoding="utf-8-sig" if encoding == "utf-8" else encoding, newline="") as file:
             yield _lines(path, file)
     except UnicodeDecodeError as error:
-        raise ValueError(f"The file `{path}` should be text in UTF-8. Found other bytes.") from error
+        raise ValueError(
+            f"The file `{path}` should be text in UTF-8. Found other bytes; a table in Latin-1 has the option "
+            "`--data table:encoding=latin-1`."
+        ) from error
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"The file `{path}` should be gzipped. It is not, or it is truncated or damaged.") from error
 

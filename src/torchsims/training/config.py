@@ -10,21 +10,25 @@ from typing import Any, TypeVar, get_type_hints
 from torchsims.registry import choose, option_text, split_list
 
 T = TypeVar("T", bound="RunConfig")
+NAMES = ("tasks", "categories", "dates", "numbers", "ignore")
+"""Settings that hold names of tasks or columns, which are quoted where they hold a comma."""
 
 
 def setting(
     default: Any,
     help: str,  # noqa: A002  # what typer calls it
     *flags: str,
+    single: str = "",
     workload: bool = False,
     minimum: int | None = None,
 ) -> Any:
     """Declare a setting: the command line, the config file and the page all follow from it.
 
-    ``flags`` are its names on the command line, ``--name`` by default. ``workload`` says that the value is an argument
+    ``flags`` are its names on the command line, ``--name`` by default; ``single`` is the option that takes one name of
+    a list as it is, commas included. ``workload`` says that the value is an argument
     of the data set, which may not have it; ``minimum`` is the smallest number that the command line takes.
     """
-    metadata = {"help": help, "flags": flags, "workload": workload, "minimum": minimum}
+    metadata = {"help": help, "flags": flags, "single": single, "workload": workload, "minimum": minimum}
     if isinstance(default, dict):
         return field(default_factory=lambda: dict(default), metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -50,12 +54,22 @@ class RunConfig:
         "default", "Settings that suit the data: default, small; of real data: paper, ablation, authors."
     )
     tasks: tuple[str, ...] = setting(
-        (), "Tasks to train, separated by commas; all by default. Of a table, its columns.", "--tasks", "--targets"
+        (),
+        "Tasks to train, separated by commas; all by default. Of a table, its columns.",
+        "--tasks",
+        "--targets",
+        single="--target",
     )
-    root: str = setting("", "Folder of the data set. Of a table, the file: CSV or Parquet.", "--root", "--csv")
+    root: str = setting(
+        "", "Folder of the data set. Of a table, the file: CSV, TSV, Parquet, Feather.", "--root", "--csv"
+    )
     types: tuple[str, ...] = setting(
         (), "Types of the targets of a table: auto, number or class, one for all or one per target.", workload=True
     )
+    categories: tuple[str, ...] = setting((), "Columns of a table that are categories: zip codes.", workload=True)
+    dates: tuple[str, ...] = setting((), "Columns of a table that are dates.", workload=True)
+    numbers: tuple[str, ...] = setting((), "Columns of a table that are numbers.", workload=True)
+    ignore: tuple[str, ...] = setting((), "Columns of a table to leave out.", workload=True)
     rescale: Mapping[str, float] = setting({}, "Multiply the loss of a task: depth=100. May be repeated.")
     epochs: int = setting(8, "Passes over the training data.")
     batch: int = setting(8, "Batch size, over all micro-batches and processes.")
@@ -189,7 +203,7 @@ def command_line(words: Sequence[str], given: Mapping[str, Any]) -> list[str]:
                 line += [flag, f"{quote_name(task)}={option_text(factor)}"]
         elif isinstance(value, bool):
             line.append(flag if value else f"--no-{flag.removeprefix('--')}")
-        elif isinstance(value, tuple) and name == "tasks":
+        elif isinstance(value, tuple) and name in NAMES:
             line += [flag, ",".join(map(quote_name, value))]
         else:
             line += [flag, value_text(value) if isinstance(value, tuple | float) else str(value)]

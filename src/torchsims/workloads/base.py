@@ -155,6 +155,10 @@ class Workload(ABC):
             )
         return cls(**options, **{name: value for name, value in settings.items() if name in known})
 
+    def describe_data(self) -> list[dict[str, Any]]:
+        """Return rows that say how the data were read, for users to check; none where nothing was inferred."""
+        return []
+
     def predictor(self, model: nn.Module) -> Predictor:
         """Return an object that predicts from new data with a trained model."""
         return ArrayPredictor(self, model)

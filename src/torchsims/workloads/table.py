@@ -10,7 +10,16 @@ from zlib import crc32
 import torch
 from torch import Tensor, nn
 
-from torchsims.data.tables import Features, Target, read_table, split_rows
+from torchsims.data.tables import (
+    ColumnSummary,
+    Features,
+    Format,
+    Target,
+    is_identifier,
+    read_table,
+    split_rows,
+    summarize,
+)
 from torchsims.metrics import Classification, Regression, TaskMetric
 from torchsims.models import class_loss, number_loss
 from torchsims.registry import choose
@@ -31,14 +40,19 @@ class TableWorkload(TabularWorkload):
     not depend on the seed of a run.
 
     Args:
-        ignore: names of columns that are neither features nor targets, joined by ``+``.
         split_seed: seed of the split into 80 % training, 10 % validation and 10 % test rows.
         units: ``native``; or ``standard``, for comparison, which divides the loss of a number by its variance.
         missing: ``masked``; or ``zero``, for comparison, where a missing label counts as a label without a loss: the
             mean is over all rows, and the loss of a task shrinks with its share of labels.
+        separator, encoding, decimal, thousands, currency, na, date_order: how a text file is written, see
+            :class:`torchsims.data.tables.Format`.
         types: ``auto``, ``number`` or ``class``, one for all targets or one per target.
+        categories: columns that are categories even if they look like numbers, such as zip codes.
+        dates: columns that are dates.
+        numbers: columns that are numbers.
+        ignore: columns that are neither features nor targets.
         tasks: names of the columns to predict.
-        root: the CSV or Parquet file.
+        root: the file.
     """
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
@@ -48,33 +62,50 @@ class TableWorkload(TabularWorkload):
 
     def __init__(
         self,
-        ignore: str = "",
         split_seed: int = 0,
         units: str = "native",
         missing: str = "masked",
+        separator: str = "auto",
+        encoding: str = "utf-8",
+        decimal: str = "point",
+        thousands: str = "none",
+        currency: str = "",
+        na: str = "",
+        date_order: str = "auto",
         *,
         types: Sequence[str] = (),
+        categories: Sequence[str] = (),
+        dates: Sequence[str] = (),
+        numbers: Sequence[str] = (),
+        ignore: Sequence[str] = (),
         tasks: Sequence[str] = (),
         root: str = "",
     ) -> None:
         if not root:
-            raise ValueError("Option --csv should name a CSV or Parquet file. Found none.")
+            raise ValueError("Option --csv should name a file with a table. Found none.")
         if not tasks:
             raise ValueError("Option --targets should name columns, separated by commas. Found none.")
         if len(set(tasks)) < len(tasks):
             raise ValueError(f"Targets should be distinct. Found {', '.join(tasks)}.")
         choose("system of units", units, UNITS)
         choose("treatment of missing labels", missing, MISSING)
-        self._rows = _fit(Path(root), _version(Path(root)), tuple(tasks), tuple(types), ignore, split_seed)
-        self._describe(self._rows.features, self._rows.targets, units, missing)
+        form = Format(separator, encoding, decimal, thousands, currency, na, date_order)
+        columns = _Columns(tuple(tasks), tuple(types), tuple(categories), tuple(dates), tuple(numbers), tuple(ignore))
+        self._rows = _fit(Path(root), _version(Path(root)), form, columns, split_seed)
+        self._set_tasks(self._rows.features, self._rows.targets, form, units, missing)
 
-    def _describe(self, features: Features, targets: Sequence[Target], units: str, missing: str) -> None:
+    def _set_tasks(self, features: Features, targets: Sequence[Target], form: Format, units: str, missing: str) -> None:
+        self._form = form
         self._features, self._targets = features, {target.name: target for target in targets}
         self.specs = {target.name: _task(target, units, missing) for target in targets}
         self.numbers, self.codes = features.width, features.codes
 
     def split(self, name: str) -> InMemory:
         return self._rows.splits[name]
+
+    def describe_data(self) -> list[dict[str, Any]]:
+        """Return how each column was read, with examples."""
+        return [summary.row() for summary in self._rows.columns]
 
     def prediction_state(self) -> dict[str, Any]:
         """Return the fitted features and targets, and a checksum of the table."""
@@ -90,11 +121,12 @@ class TableWorkload(TabularWorkload):
     ) -> "TableWorkload":
         workload = cls.__new__(cls)
         features, targets = Features(**state["features"]), [Target(**values) for values in state["targets"]]
-        workload._describe(features, targets, options.get("units", "native"), options.get("missing", "masked"))
+        form = Format(**{name: options[name] for name in Format.names() if name in options})
+        workload._set_tasks(features, targets, form, options.get("units", "native"), options.get("missing", "masked"))
         return workload
 
     def predictor(self, model: nn.Module) -> TablePredictor:
-        return TablePredictor(self, model, self._features, self._targets)
+        return TablePredictor(self, model, self._features, self._targets, self._form)
 
 
 def _task(target: Target, units: str, missing: str) -> TaskSpec:
@@ -114,6 +146,30 @@ def _count_all(loss: Loss, prediction: Tensor, target: Tensor) -> tuple[Tensor, 
     return total, torch.full_like(count, len(target))
 
 
+@dataclass(frozen=True)
+class _Columns:
+    """What the columns of a table are said to be."""
+
+    targets: tuple[str, ...]
+    types: tuple[str, ...]
+    categories: tuple[str, ...]
+    dates: tuple[str, ...]
+    numbers: tuple[str, ...]
+    ignore: tuple[str, ...]
+
+    def check(self, table: Mapping[str, Any]) -> None:
+        """Raise if a column does not exist, or is said to be two things."""
+        named = {f"--{name}": getattr(self, name) for name in ("categories", "dates", "numbers", "ignore")}
+        for name in (*self.targets, *(name for names in named.values() for name in names)):
+            choose("column", name, table)
+        for name in table:
+            if len(options := [option for option, names in named.items() if name in names]) > 1:
+                raise ValueError(f"Column `{name}` should be one of {' and '.join(options)}. Found it in both.")
+        for option in ("--ignore", "--dates"):
+            if twice := [name for name in self.targets if name in named[option]]:
+                raise ValueError(f"Option {option} should not name a target. Found `{twice[0]}`.")
+
+
 @dataclass(frozen=True, eq=False)
 class _Rows:
     """A table that was read and fitted once, for all workloads that differ in their losses only."""
@@ -121,33 +177,49 @@ class _Rows:
     features: Features
     targets: Sequence[Target]
     splits: Mapping[str, InMemory]
+    columns: Sequence[ColumnSummary]
     checksum: int
 
 
 @lru_cache(maxsize=2)  # every run of a comparison takes the same table
-def _fit(
-    path: Path, version: object, tasks: tuple[str, ...], types: tuple[str, ...], ignore: str, split_seed: int
-) -> _Rows:
-    table, left_out = read_table(path), [name.strip() for name in ignore.split("+") if name.strip()]
-    for name in [*tasks, *left_out]:
-        choose("column", name, table)
-    kinds = _types(types, len(tasks))
+def _fit(path: Path, version: object, form: Format, columns: _Columns, split_seed: int) -> _Rows:
+    named = {"categories": columns.categories, "dates": columns.dates, "numbers": columns.numbers}
+    table = read_table(path, form=form, **named)
+    columns.check(table)
+    kinds = _types(columns.types, len(columns.targets))
     places = split_rows(len(next(iter(table.values()))), split_seed)
     train = {name: column[places["train"]] for name, column in table.items()}
-    features = [name for name in table if name not in (*tasks, *left_out)]
+    left_out = _left_out(table, columns)
+    features = [name for name in table if name not in (*columns.targets, *left_out)]
     if not features:
-        raise ValueError("A table should have columns beside its targets. Found none.")
+        found = f"only {', '.join(left_out)}, which are left out" if left_out else "none"
+        raise ValueError(f"A table should have columns beside its targets. Found {found}.")
     targets = [
         Target.fit(task, train[task], kind)  # type: ignore[arg-type]  # `fit` checks it
-        for task, kind in zip(tasks, kinds, strict=True)
+        for task, kind in zip(columns.targets, kinds, strict=True)
     ]
     fitted = Features.fit(train, features)
     numbers, codes = fitted.encode(table)  # all rows: an error in any of them is raised before the training
-    columns = {"numbers": torch.from_numpy(numbers), "codes": torch.from_numpy(codes)}
-    columns |= {f"{TARGET}{target.name}": torch.from_numpy(target.encode(table[target.name])) for target in targets}
-    splits = {name: InMemory({key: column[rows] for key, column in columns.items()}) for name, rows in places.items()}
-    checksum = reduce(lambda total, column: crc32(column.numpy().tobytes(), total), columns.values(), 0)
-    return _Rows(fitted, targets, splits, checksum)
+    tensors = {"numbers": torch.from_numpy(numbers), "codes": torch.from_numpy(codes)}
+    tensors |= {f"{TARGET}{target.name}": torch.from_numpy(target.encode(table[target.name])) for target in targets}
+    splits = {name: InMemory({key: column[rows] for key, column in tensors.items()}) for name, rows in places.items()}
+    checksum = reduce(lambda total, column: crc32(column.numpy().tobytes(), total), tensors.values(), 0)
+    return _Rows(fitted, targets, splits, _summaries(table, targets, left_out), checksum)
+
+
+def _left_out(table: Mapping[str, Any], columns: _Columns) -> dict[str, str]:
+    """Return the columns that are no features, with the reason."""
+    named = (*columns.targets, *columns.categories, *columns.dates, *columns.numbers)
+    found = {name: "identifies the rows" for name in table if name not in named and is_identifier(name, table[name])}
+    return found | dict.fromkeys(columns.ignore, "by --ignore")
+
+
+def _summaries(table: Mapping[str, Any], targets: Sequence[Target], left_out: Mapping[str, str]) -> list[ColumnSummary]:
+    kinds = {target.name: target.kind for target in targets}
+    found = [summarize(name, table[name], "target", kind) for name, kind in kinds.items()]
+    others = [name for name in table if name not in kinds]
+    found += [summarize(name, table[name], "feature") for name in others if name not in left_out]
+    return found + [summarize(name, table[name], "left out", note=note) for name, note in left_out.items()]
 
 
 def _version(path: Path) -> tuple[int, int]:

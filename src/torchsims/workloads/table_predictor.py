@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from torchsims.data.tables import Features, Target, read_table
+from torchsims.data.tables import Features, Format, Target, read_table
 from torchsims.workloads.predictors import FilePrediction, Predictor
 
 if TYPE_CHECKING:
@@ -44,15 +44,20 @@ class TablePredictor(Predictor):
     """
 
     def __init__(
-        self, workload: "Workload", model: nn.Module, features: Features, targets: Mapping[str, Target]
+        self,
+        workload: "Workload",
+        model: nn.Module,
+        features: Features,
+        targets: Mapping[str, Target],
+        form: Format | None = None,
     ) -> None:
         super().__init__(workload, model)
-        self._features, self._targets = features, targets
+        self._features, self._targets, self._form = features, targets, form
 
     def predict(self, data: Table) -> dict[str, NDArray[Any]]:
         """Return the prediction of every task, one value per row: numbers in the unit of the table, classes by name.
 
-        The data are a CSV or Parquet file, or columns by name; those that are not features are ignored. A category that
+        The data are a file, columns by name or a data frame; columns that are not features are ignored. A category that
         the training did not see, and a missing value, are predicted from the other columns.
         """
         return {task: self._targets[task].decode(out) for task, out in self._network_outputs(data).items()}
@@ -82,11 +87,17 @@ class TablePredictor(Predictor):
         return FilePrediction(path, found, rows, NOTE, {"predictions.csv": _as_csv(written)})
 
     def _read(self, path: str | PathLike[str]) -> dict[str, NDArray[Any]]:
-        """Return the columns of a file, with categories as text, whatever they look like."""
-        return read_table(Path(path), tuple(self._features.categories))
+        """Return the columns of a file, read as those of the training, whatever they look like."""
+        columns = self._features
+        return read_table(
+            Path(path), categories=columns.categories, dates=columns.dates, numbers=columns.numbers, form=self._form
+        )
 
     def _network_outputs(self, data: Table) -> dict[str, NDArray[Any]]:
-        columns = data if isinstance(data, Mapping) else self._read(data)
+        if isinstance(data, str | PathLike):
+            columns: Columns = self._read(data)
+        else:  # columns by name, or a data frame
+            columns = {str(name): np.asarray(data[name]) for name in data}
         numbers, codes = self._features.encode(columns)
         found = self._outputs({"numbers": torch.from_numpy(numbers), "codes": torch.from_numpy(codes)})
         return {task: values.cpu().numpy() for task, values in found.items()}

@@ -16,7 +16,8 @@ from torchsims._extras import needs
 from torchsims.data.clicks._columns import BLOCK, append, columns_in, moments, read_column, read_columns
 from torchsims.data.clicks._log import DESCRIPTION, NUMBER
 from torchsims.data.clicks._raw import LARGEST, read_common, read_skeleton
-from torchsims.data.tables._csv import read_batches, to_numbers
+from torchsims.data.tables._csv import read_batches
+from torchsims.data.tables._format import Format
 
 RAW, COMMON, CSV = "sample_skeleton_{}.csv", "common_features_{}.csv", "ali_ccp_{}*.csv"
 SOURCES, LOCK, INFO = "sources.json", ".lock", "info.json"
@@ -153,7 +154,7 @@ def _read_preprocessed(path: Path, dropped: Counter[str]) -> Iterator[dict[str, 
 
 
 def _as_ids(path: Path, name: str, texts: Any) -> Column:
-    numbers = to_numbers(texts)
+    numbers = Format().to_numbers(texts)
     if numbers is None:
         raise ValueError(f"Column `{name}` of `{path}` should hold numbers.")
     if name.startswith(NUMBER):

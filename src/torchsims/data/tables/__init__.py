@@ -13,7 +13,21 @@ Example:
 """
 
 from torchsims.data.tables._features import Features, is_missing
-from torchsims.data.tables._files import read_table, split_rows
+from torchsims.data.tables._files import ENDINGS, read_table, split_rows
+from torchsims.data.tables._format import Format
+from torchsims.data.tables._summary import ColumnSummary, is_identifier, summarize
 from torchsims.data.tables._targets import Kind, Target
 
-__all__ = ["Features", "Kind", "Target", "is_missing", "read_table", "split_rows"]
+__all__ = [
+    "ENDINGS",
+    "ColumnSummary",
+    "Features",
+    "Format",
+    "Kind",
+    "Target",
+    "is_identifier",
+    "is_missing",
+    "read_table",
+    "split_rows",
+    "summarize",
+]

@@ -1,8 +1,9 @@
 """Columns of a table as inputs of a network: fitted to the training rows, then the same for every row."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, final
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,9 @@ Floats = NDArray[np.float64]
 MARKS = ("nan", "NaT", "<NA>")  # missing values of data frames as text
 FARTHEST = 1e15  # standard deviations; farther away, the layers of a network overflow
 RARE = 2  # a category with fewer training rows shares the code of unknown categories, so that this code is trained
+MANY = 1000  # categories, beyond which a column is hashed
+BUCKETS = 1024  # codes of a hashed column
+MONTHS, WEEKDAYS = 13, 8  # codes, with one for a missing date
 
 
 @final
@@ -20,12 +24,14 @@ class Features:
 
     Numbers are standardised, :math:`(x - \text{mean}) / \text{sd}`, 0 where missing, with one more column that
     marks the missing ones if there are any in the training rows. Categories get the codes 1, 2, ... in the order of
-    their names; 0 is for a category that is missing, or that has fewer than two training rows. The attributes can be
-    stored as JSON: ``Features(**asdict(features))`` is the same.
+    their names; 0 is for a category that is missing, or that has fewer than two training rows. A column with more than
+    1000 such categories is hashed to 1024 codes. A date is a number, its day, and two categories, month and weekday.
+    The attributes can be stored as JSON: ``Features(**asdict(features))`` is the same.
 
     Attributes:
         numbers: mean, standard deviation and whether values are missing, by the name of the column.
-        categories: known categories, by the name of the column.
+        categories: known categories, by the name of the column; none of a hashed one.
+        dates: mean and standard deviation of the day, and whether values are missing, by the name of the column.
 
     Example:
         >>> table = {"x": np.array([1.0, 3.0, np.nan]), "town": np.array(["a", "a", "b"], dtype=object)}
@@ -38,57 +44,109 @@ class Features:
     """
 
     numbers: Mapping[str, tuple[float, float, bool]]
-    categories: Mapping[str, Sequence[str]]
+    categories: Mapping[str, Sequence[str] | None]
+    dates: Mapping[str, tuple[float, float, bool]] = field(default_factory=dict)
 
     @classmethod
     def fit(cls, table: Mapping[str, NDArray[Any]], names: Sequence[str]) -> "Features":
         """Fit the columns ``names`` of the training rows."""
-        numbers, categories = {}, {}
+        numbers, categories, dates = {}, {}, {}
         for name in names:
             column = table[name]
-            if column.dtype != object:
+            if column.dtype.kind == "M":
+                dates[name] = standard(days_of(column))
+            elif column.dtype != object:
                 numbers[name] = standard(as_numbers(name, column))
                 if not np.isfinite(numbers[name][:2]).all():
                     raise ValueError(f"Feature `{name}` should have a finite spread. Found {np.nanmax(abs(column)):g}.")
             else:
                 found, counts = np.unique(column[~is_missing(column)].astype(str), return_counts=True)
-                categories[name] = found[counts >= RARE].tolist()
-        return cls(numbers, categories)
+                known = found[counts >= RARE].tolist()
+                categories[name] = known if len(known) <= MANY else None
+        return cls(numbers, categories, dates)
 
     @property
     def width(self) -> int:
         """Number of numeric inputs per row."""
-        return len(self.numbers) + sum(some for _, _, some in self.numbers.values())
+        scaled = [*self.numbers.values(), *self.dates.values()]
+        return len(scaled) + sum(some for _, _, some in scaled)
 
     @property
     def codes(self) -> tuple[int, ...]:
-        """Number of codes of each categorical column."""
-        return tuple(len(known) + 1 for known in self.categories.values())
+        """Number of codes of each categorical column; a date has two."""
+        categories = [(BUCKETS if known is None else len(known)) + 1 for known in self.categories.values()]
+        return (*categories, *(MONTHS, WEEKDAYS) * len(self.dates))
 
     def encode(self, table: Mapping[str, NDArray[Any]]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Return numbers, `row x width`, and codes, `row x categorical column`."""
-        for name in (*self.numbers, *self.categories):
+        for name in (*self.numbers, *self.categories, *self.dates):
             if name not in table:
                 raise ValueError(f"A table should have the column `{name}`, as that of the training had. Found none.")
         rows = len(next(iter(table.values())))
         numbers: list[NDArray[Any]] = []
-        for name, (mean, sd, some) in self.numbers.items():
-            column = as_numbers(name, table[name])
-            missing = np.isnan(column)
-            with np.errstate(over="ignore"):
-                column = (column - mean) / sd
-            if (far := np.flatnonzero(np.abs(column) > FARTHEST)).size:
-                row = far[0]
-                raise ValueError(
-                    f"Feature `{name}` should be within {FARTHEST:g} standard deviations of the training rows. "
-                    f"Found {table[name][row]} in row {row + 1}."
-                )
-            numbers += [np.where(missing, 0.0, column)] + ([missing] if some else [])
-        codes = [codes_of(table[name], known) for name, known in self.categories.items()]
+        for name, moments in self.numbers.items():
+            numbers += _scaled(name, as_numbers(name, table[name]), moments)
+        codes = [
+            hashed(table[name]) if known is None else codes_of(table[name], known)
+            for name, known in self.categories.items()
+        ]
+        for name, moments in self.dates.items():
+            days = as_days(name, table[name])
+            numbers += _scaled(name, days_of(days), moments)
+            codes += _calendar(days)
         return (
             np.stack(numbers, 1).astype(np.float32) if numbers else np.zeros((rows, 0), np.float32),
             np.stack(codes, 1) if codes else np.zeros((rows, 0), np.int64),
         )
+
+
+def _scaled(name: str, column: Floats, moments: tuple[float, float, bool]) -> list[NDArray[Any]]:
+    """Return a column in standard units, 0 where missing, and where it is missing if some training rows were."""
+    mean, sd, some = moments
+    missing = np.isnan(column)
+    with np.errstate(over="ignore"):
+        scaled = (column - mean) / sd
+    if (far := np.flatnonzero(np.abs(scaled) > FARTHEST)).size:
+        row = far[0]
+        raise ValueError(
+            f"Feature `{name}` should be within {FARTHEST:g} standard deviations of the training rows. "
+            f"Found {column[row]} in row {row + 1}."
+        )
+    return [np.where(missing, 0.0, scaled)] + ([missing] if some else [])
+
+
+def _calendar(days: NDArray[np.datetime64]) -> list[NDArray[np.int64]]:
+    """Return the codes of month and weekday, 0 where a date is missing."""
+    known = ~np.isnat(days)
+    month = days.astype("datetime64[M]").astype(np.int64) % 12 + 1
+    weekday = (days.astype(np.int64) + 3) % 7 + 1  # 1970-01-01 was a Thursday
+    return [np.where(known, month, 0), np.where(known, weekday, 0)]
+
+
+def days_of(column: NDArray[Any]) -> Floats:
+    """Return dates as days since 1970, NaN where missing."""
+    return np.where(np.isnat(column), np.nan, column.astype("datetime64[D]").astype(np.float64))
+
+
+def as_days(name: str, column: NDArray[Any]) -> NDArray[np.datetime64]:
+    """Return a column as days; raise for one that holds no dates."""
+    if column.dtype.kind != "M":
+        try:
+            column = np.array(
+                [None if missing else value for missing, value in zip(is_missing(column), column, strict=True)],
+                "datetime64[D]",
+            )
+        except (TypeError, ValueError):
+            raise ValueError(f"Feature `{name}` should hold dates. Found {column[0]!r} in the first row.") from None
+    return column.astype("datetime64[D]")
+
+
+def hashed(column: NDArray[Any]) -> NDArray[np.int64]:
+    """Return codes from 1 to 1024 that depend on the text alone; 0 where a value is missing."""
+    missing = is_missing(column)
+    codes = np.zeros(len(column), np.int64)
+    codes[~missing] = [1 + crc32(text.encode()) % BUCKETS for text in as_texts(column[~missing]).tolist()]
+    return codes
 
 
 def is_missing(column: NDArray[Any]) -> NDArray[np.bool_]:
@@ -98,6 +156,8 @@ def is_missing(column: NDArray[Any]) -> NDArray[np.bool_]:
         >>> is_missing(np.array(["a", None, np.nan], dtype=object)).tolist()
         [False, True, True]
     """
+    if column.dtype.kind == "M":
+        return np.isnat(column)
     if column.dtype != object:
         return np.isnan(column) if column.dtype.kind == "f" else np.zeros(len(column), bool)
     return np.array([value is None or str(value) in MARKS for value in column], dtype=bool)
@@ -121,17 +181,21 @@ def codes_of(column: NDArray[Any], names: Sequence[Any]) -> NDArray[np.int64]:
     if not len(known) or missing.all():
         return codes
     values = column[~missing]
-    values = _as_texts(values) if known.dtype.kind == "U" else values.astype(known.dtype)
+    values = as_texts(values).astype(str) if known.dtype.kind == "U" else values.astype(known.dtype)
     place = np.searchsorted(known, values).clip(max=len(known) - 1)
     codes[~missing] = np.where(known[place] == values, place + 1, 0)
     return codes
 
 
-def _as_texts(values: NDArray[Any]) -> NDArray[Any]:
-    """Return values as text: a category that was read as a number has no decimal point."""
-    if values.dtype.kind == "f" and (values == np.round(values)).all():
-        return values.astype(np.int64).astype(str)
-    return values.astype(str)
+def as_texts(values: NDArray[Any]) -> NDArray[Any]:
+    """Return values as objects: texts, ``None`` where missing; whole numbers have no decimal point."""
+    missing = is_missing(values)
+    known = values[~missing]
+    if known.dtype.kind == "f" and (known == np.round(known)).all():
+        known = known.astype(np.int64)
+    texts = np.full(len(values), None, dtype=object)
+    texts[~missing] = known.astype(str)
+    return texts
 
 
 def as_numbers(name: str, column: NDArray[Any], what: str = "Feature") -> Floats:

@@ -10,25 +10,62 @@ from numpy.typing import NDArray
 from torchsims._extras import needs
 from torchsims._limits import check_memory
 from torchsims.data.tables._csv import CELL, check_header, first_line, read_csv
+from torchsims.data.tables._features import as_texts
+from torchsims.data.tables._format import Format, is_iso
 
-PARQUET = (".parquet", ".pq")
+TEXT = (".csv", ".tsv", ".txt")
+PARQUET, FEATHER = (".parquet", ".pq"), (".feather", ".arrow")
+ENDINGS = (*TEXT, *(f"{ending}.gz" for ending in TEXT), *PARQUET, *FEATHER)
+"""How the names of files end that are tables."""
 
 
-def read_table(path: str | Path, text: Collection[str] = ()) -> dict[str, NDArray[Any]]:
-    """Return the columns of a file by name: float64, or text as objects; NaN and ``None`` where missing.
+def read_table(
+    path: str | Path,
+    *,
+    categories: Collection[str] = (),
+    dates: Collection[str] = (),
+    numbers: Collection[str] = (),
+    form: Format | None = None,
+) -> dict[str, NDArray[Any]]:
+    """Return the columns of a file by name: float64, days, or text as objects; NaN, NaT and ``None`` where missing.
+
+    A column of a text file is numeric if all its values are numbers, and holds days if all are dates as 2026-05-31.
 
     Args:
-        path: a CSV file with a line of names, plain or gzipped, or a Parquet file; both need the extra ``[tables]``.
-            In a CSV file an empty field, ``NA``, ``N/A``, ``NaN`` and ``null`` are missing.
-        text: names of columns to read as text even if all their values are numbers.
+        path: a text file with separators and a line of names, plain or gzipped, or a Parquet or Feather file; all need
+            the extra ``[tables]``.
+        categories: names of columns that are categories, even if all their values are numbers: zip codes.
+        dates: names of columns that are dates.
+        numbers: names of columns that are numbers.
+        form: how a text file is written.
 
     Example:
         >>> read_table("nowhere.csv")
         Traceback (most recent call last):
         FileNotFoundError: There is no file `nowhere.csv`.
     """
-    path = Path(path)
-    return _read_parquet(path) if path.suffix in PARQUET else read_csv(path, text)
+    path, form = Path(path), form or Format()
+    if not path.name.lower().endswith(ENDINGS):
+        raise ValueError(f"The name of a table should end in one of {', '.join(ENDINGS)}. Found `{path}`.")
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no file `{path}`.")
+    is_text = path.name.lower().endswith(tuple(ending for ending in ENDINGS if ending.startswith(TEXT)))
+    table = read_csv(path, form) if is_text else _read_arrow(path)
+    columns = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        try:
+            if name in categories:
+                columns[name] = as_texts(_values(column))
+            elif name in dates:
+                columns[name] = _as_dates(column, form)
+            elif name in numbers:
+                columns[name] = _as_numbers(column, form)
+            else:
+                columns[name] = _inferred(column, form) if is_text else _values(column)
+        except ValueError as error:
+            what = "dates" if name in dates else "numbers"
+            raise ValueError(f"Column `{name}` of `{path}` should hold {what}. Found {error}.") from None
+    return columns
 
 
 def split_rows(rows: int, seed: int = 0, val: float = 0.1, test: float = 0.1) -> Mapping[str, NDArray[np.int64]]:
@@ -51,30 +88,70 @@ def split_rows(rows: int, seed: int = 0, val: float = 0.1, test: float = 0.1) ->
     return {name: np.sort(part) for name, part in zip(("train", "val", "test"), [parts[2], *parts[:2]], strict=True)}
 
 
-def _read_parquet(path: Path) -> dict[str, NDArray[Any]]:
-    if not path.is_file():
-        raise FileNotFoundError(f"There is no file `{path}`.")
+def _read_arrow(path: Path) -> Any:
+    """Return a Parquet or Feather file as a table of pyarrow."""
     with needs("tables"):
         import pyarrow as pa
-        from pyarrow import parquet
+        from pyarrow import feather, parquet
+    kind = "Parquet" if path.suffix.lower() in PARQUET else "Feather"
     try:
-        file = parquet.ParquetFile(path)
-        groups = [file.metadata.row_group(index) for index in range(file.metadata.num_row_groups)]
-        values = sum(group.column(index).num_values for group in groups for index in range(group.num_columns))
-        check_memory(CELL * values + sum(group.total_byte_size for group in groups), path)
-        table = file.read()
+        if kind == "Parquet":
+            file = parquet.ParquetFile(path)
+            groups = [file.metadata.row_group(index) for index in range(file.metadata.num_row_groups)]
+            values = sum(group.column(index).num_values for group in groups for index in range(group.num_columns))
+            check_memory(CELL * values + sum(group.total_byte_size for group in groups), path)
+            table = file.read()
+        else:
+            table = feather.read_table(path, memory_map=True)
+            check_memory(CELL * table.num_rows * table.num_columns, path)
     except (pa.ArrowInvalid, OSError) as error:
-        raise ValueError(f"The file `{path}` cannot be read as Parquet: {first_line(error)}.") from error
+        raise ValueError(f"The file `{path}` cannot be read as {kind}: {first_line(error)}.") from error
     if not table.num_rows or not table.num_columns:
         raise ValueError(f"A table should have at least one row and one column. Found neither in `{path}`.")
     check_header(table.column_names, path)
-    return {name: _from_arrow(column) for name, column in zip(table.column_names, table.columns, strict=True)}
+    return table
 
 
-def _from_arrow(column: Any) -> NDArray[Any]:
+def _inferred(texts: Any, form: Format) -> NDArray[Any]:
+    """Return numbers, days or texts, by what all values are."""
+    found = form.to_numbers(texts)
+    if found is not None:
+        return found
+    objects = _values(texts)
+    if is_iso(objects):
+        try:
+            return form.to_dates(objects)
+        except ValueError:  # 2026-13-45 looks like a date and is none
+            return objects
+    return objects
+
+
+def _values(column: Any) -> NDArray[Any]:
+    """Return a column of pyarrow in the type that it has."""
     from pyarrow import float64, types
 
     if types.is_boolean(column.type) or types.is_integer(column.type) or types.is_floating(column.type):
         numbers = column.cast("int8") if types.is_boolean(column.type) else column
         return np.array(numbers.cast(float64(), safe=False).to_numpy())
+    if types.is_date(column.type) or types.is_timestamp(column.type):
+        return np.array(column.to_numpy(), "datetime64[D]")
     return np.array([None if value is None else str(value) for value in column.to_pylist()], dtype=object)
+
+
+def _as_numbers(column: Any, form: Format) -> NDArray[Any]:
+    values = _values(column)
+    if values.dtype != object:
+        if values.dtype.kind == "M":
+            raise ValueError("dates")
+        return values
+    found = form.to_numbers(values.tolist())
+    if found is None:
+        raise ValueError(repr(next(text for text in values if text is not None and form.to_numbers([text]) is None)))
+    return found
+
+
+def _as_dates(column: Any, form: Format) -> NDArray[Any]:
+    values = _values(column)
+    if values.dtype.kind == "M":
+        return values
+    return form.to_dates(as_texts(values))

@@ -2,17 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from torchsims.data.tables._features import Floats, as_numbers, codes_of, is_missing, standard
+from torchsims.data.tables._summary import looks_numeric
 
 Kind = Literal["auto", "number", "class"]
 """Type of a target: inferred from its values, a number, or a class."""
 
 KINDS = ("auto", "number", "class")
+MANY_CLASSES = 100  # texts, beyond which it has to be said that they are classes
 
 
 @final
@@ -45,12 +48,20 @@ class Target:
 
     @classmethod
     def fit(cls, name: str, column: NDArray[Any], kind: Kind = "auto") -> "Target":
-        """Fit a target to the training rows; with ``"auto"``, text and columns of two distinct values are classes."""
+        """Fit a target to the training rows; with ``"auto"``, text and columns of two distinct values are classes.
+
+        Text that is mostly numbers, and text with more than 100 distinct values, is an error unless a type is given.
+        """
         if kind not in KINDS:
             raise ValueError(f"The type of target `{name}` should be one of {', '.join(KINDS)}. Found {kind!r}.")
-        if kind == "number" or column.dtype.kind == "f":
-            column = as_numbers(name, column, "Target")
+        if column.dtype.kind == "M":
+            raise ValueError(f"Target `{name}` should hold numbers or classes. Found dates.")
         known = column[~is_missing(column)]
+        if kind == "number" or column.dtype.kind == "f" or _all_numbers(known):
+            column = as_numbers(name, column, "Target")
+            known = column[~is_missing(column)]
+        elif kind == "auto":
+            _check_texts(name, known)
         values = np.unique(known if known.dtype != object else known.astype(str))
         if len(values) < 2:
             found = f"only {values.tolist()[0]}" if len(values) else "none: all are missing"
@@ -99,3 +110,34 @@ class Target:
         grown: Floats = np.exp(scores - scores.max(axis=1, keepdims=True))
         grown /= grown.sum(axis=1, keepdims=True)
         return grown
+
+
+def _all_numbers(known: NDArray[Any]) -> bool:
+    """Return whether objects are numbers, as nullable columns of data frames hold them; texts are none."""
+    return known.dtype == object and len(known) > 0 and all(isinstance(value, Real) for value in known)
+
+
+def _check_texts(name: str, known: NDArray[Any]) -> None:
+    """Raise if it is not plain that a target of texts has classes."""
+    values: list[str] = np.unique(known.astype(str)).tolist()
+    numeric = sum(map(looks_numeric, values))
+    if numeric > len(values) / 2:
+        odd = [text for text in values if not _is_number(text)]
+        raise ValueError(
+            f"Target `{name}` should hold numbers, or classes. Found {numeric} of {len(values)} distinct texts "
+            f"that look like numbers, and {', '.join(map(repr, odd[:3]))}. Say what is meant: the type `class`, or how "
+            "the table writes numbers: `table:thousands=comma:currency=EUR`, `table:na=unknown`."
+        )
+    if len(values) > MANY_CLASSES:
+        raise ValueError(
+            f"Target `{name}` should have at most {MANY_CLASSES} classes, unless its type is `class`. "
+            f"Found {len(values)} distinct texts, such as {values[0]!r} and {values[1]!r}."
+        )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
