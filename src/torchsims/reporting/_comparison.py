@@ -11,6 +11,7 @@ from torchsims.registry import Spec
 from torchsims.reporting._bars import delta_bars, paired_change
 from torchsims.reporting._curves import training_curves, validation_curves, weight_curves
 from torchsims.reporting._pictures import predictions
+from torchsims.reporting._ranks import mean_ranks
 from torchsims.reporting._report import Failure, Report, Starved
 from torchsims.reporting._runs import last_epoch_runs, mean, mean_notes, run_columns, runs_table, summary_table
 from torchsims.reporting._tables import Row
@@ -74,7 +75,8 @@ def comparison_report(
 ) -> Report:
     """Return the report of runs side by side; the metrics of a run that failed are NaN.
 
-    Without a run with the label ``baseline`` there is no Delta_b. Further ``figures`` come first.
+    Without a run with the label ``baseline`` there is no Delta_b; where a metric of the baseline is zero, or an R2 is
+    close to it, mean ranks stand in for Delta_b. Further ``figures`` come first.
 
     Example:
         >>> from torchsims.training import RunConfig
@@ -85,29 +87,34 @@ def comparison_report(
         [0.0, 0.2]
     """
     runs = sorted(runs, key=lambda run: [other.label for other in runs].index(run.label))
-    relative = delta_b_by_label(runs, baseline)
+    unusable = _unusable_notes(runs, baseline)
+    name, score = ("mean rank", mean_ranks(runs)) if unusable else ("Delta_b", delta_b_by_label(runs, baseline))
     last = last_epoch_runs(runs)
     epoch = "at the selected epoch" if last else "after the last epoch"
-    explained = f" Delta_b is a fraction, relative to the mean of {baseline}." if relative else ""
+    explained = f" Delta_b is a fraction, relative to the mean of {baseline}." if score and not unusable else ""
     return Report(
         title=title,
         command=command,
         settings=_common_settings(runs),
-        rows=summary_table(runs, {"Delta_b": relative}),
+        rows=summary_table(runs, {name: score}),
         details={
             "Runs": runs_table(runs),
             **({"Means after the last epoch": summary_table(last)} if last else {}),
             **({"Runs after the last epoch": runs_table(last)} if last else {}),
             **details,
         },
-        figures={**figures, **_delta_figures(runs, relative), **_run_figures(runs)},
-        captions=CAPTIONS | {"delta": f"Mean relative improvement over {baseline}; one dot per seed."},
-        columns=run_columns(runs, {"Delta_b": True}),
+        figures={**figures, **_score_figures(runs, score, name), **_run_figures(runs)},
+        captions=CAPTIONS
+        | {
+            "delta": f"Mean relative improvement over {baseline}; one dot per seed.",
+            "ranks": "Mean rank over tasks and metrics, 1 is the best; one dot per seed.",
+        },
+        columns=run_columns(runs, {name: not unusable}),
         notes=[
             *notes,
             f"Metrics of the test split {epoch}: means over seeds and sample standard deviations.{explained}",
             *mean_notes(runs),
-            *_baseline_notes(runs, baseline),
+            *unusable,
         ],
         starved=_starved(runs),
         failures=_failures(runs),
@@ -154,13 +161,13 @@ def _common_settings(runs: Sequence[Run]) -> dict[str, object]:
     return common
 
 
-def _delta_figures(runs: Sequence[Run], relative: Mapping[str, Sequence[float]]) -> dict[str, Figure]:
-    pairs = {run.rescaled: run.label for run in runs if run.rescaled in relative and run.label in relative}
-    figures = {"delta": delta_bars(relative)} if relative else {}
+def _score_figures(runs: Sequence[Run], score: Mapping[str, Sequence[float]], name: str) -> dict[str, Figure]:
+    pairs = {run.rescaled: run.label for run in runs if run.rescaled in score and run.label in score}
+    figures = {"delta" if name == "Delta_b" else "ranks": delta_bars(score, name)} if score else {}
     if pairs:
-        before = {label: relative[label] for label in relative if label in pairs}
-        after = {label: relative[pairs[label]] for label in before}
-        figures["rescaled"] = paired_change(before, after, "Delta_b")
+        before = {label: score[label] for label in score if label in pairs}
+        after = {label: score[pairs[label]] for label in before}
+        figures["rescaled"] = paired_change(before, after, name)
     return figures
 
 
@@ -184,15 +191,14 @@ def _failures(runs: Sequence[Run]) -> list[Failure]:
     return [Failure(run.label, run.seed, run.failure) for run in runs if run.failure is not None]
 
 
-def _baseline_notes(runs: Sequence[Run], baseline: str) -> list[str]:
-    """Return a sentence for every metric of the baseline that is zero, and for every R2 of it that is close to zero."""
-    notes = []
-    for task, values in _baseline_means(runs, baseline).items():
-        zero = [metric for metric, value in values.items() if value == 0]
-        notes += [f"There is no Delta_b: {task} {metric} of {baseline} is zero." for metric in zero]
-        if 0 < abs(r2 := values.get("r2", 1.0)) < NEAR_ZERO:
-            notes.append(f"Delta_b says little: {task} r2 of {baseline} is {r2:.2g}, and everything is relative to it.")
-    return notes
+def _unusable_notes(runs: Sequence[Run], baseline: str) -> list[str]:
+    """Return a sentence for every metric of the baseline that nothing can be relative to: zero, or a small R2."""
+    return [
+        f"Ranks stand in for Delta_b: {task} {metric} of {baseline} is {value:.2g}, and Delta_b is relative to it."
+        for task, values in _baseline_means(runs, baseline).items()
+        for metric, value in values.items()
+        if value == 0 or (metric == "r2" and abs(value) < NEAR_ZERO)
+    ]
 
 
 def worst_shortfalls(runs: Sequence[Run]) -> dict[str, list[float]]:
