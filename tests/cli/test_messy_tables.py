@@ -39,8 +39,10 @@ def test_the_messy_houses_are_learned_by_sims_and_not_by_equal_weights(tmp_path:
     path = write_houses(tmp_path / "houses.csv")
     found = {}
     for method in ("sims", "ew"):
-        settings = {"tasks": TARGETS, "root": str(path), "categories": ("zip",), "epochs": 30, "batch": 128}
-        found[method] = train(RunConfig(DATA, method, "mlp", **settings), tmp_path / method).metrics
+        config = RunConfig(
+            DATA, method, "mlp", tasks=TARGETS, root=str(path), categories=("zip",), epochs=30, batch=128
+        )
+        found[method] = train(config, tmp_path / method).metrics
     sims, ew = found["sims"], found["ew"]
     assert sims["price, EUR"]["r2"] > 0.85
     assert sims["days"]["r2"] > 0.6

@@ -156,10 +156,9 @@ def is_missing(column: NDArray[Any]) -> NDArray[np.bool_]:
         >>> is_missing(np.array(["a", None, np.nan], dtype=object)).tolist()
         [False, True, True]
     """
-    if column.dtype.kind == "M":
-        return np.isnat(column)
     if column.dtype != object:
-        return np.isnan(column) if column.dtype.kind == "f" else np.zeros(len(column), bool)
+        check = {"M": np.isnat, "f": np.isnan}.get(column.dtype.kind)
+        return np.zeros(len(column), bool) if check is None else np.asarray(check(column), bool)
     return np.array([value is None or str(value) in MARKS for value in column], dtype=bool)
 
 

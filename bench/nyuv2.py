@@ -1,0 +1,114 @@
+"""Train the runs of the NYUv2 result in docs/results.md, and keep the results of each as it finishes.
+
+    python bench/nyuv2_convert.py nyuv2_rgb_96x128.zip nyuv2_labels_96x128.npz data/nyuv2_96x128
+    python bench/nyuv2_convert.py nyuv2_rgb_192x256.zip nyuv2_labels_192x256.npz data/nyuv2_192x256
+    python bench/nyuv2.py --jobs 2                     # in the folder with data/ and the encoder, ./mobilenetv2
+    python bench/nyuv2.py --list                       # what is done, and what is left
+
+A run is one command, `torchsims train`, in a folder of `runs/nyuv2`; one that was stopped is resumed. Its results,
+without the losses of every step, becomes a file in `docs/results/nyuv2`: what is there is not trained again.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+KEPT = Path(__file__).parent.parent / "docs" / "results" / "nyuv2"
+WORK = Path("runs") / "nyuv2"
+EPOCHS = 24
+METHODS = ("ew", "uw", "gls", "stch:normalize=yes", "foops", "famo", "logmerit", "sims")
+ARCHITECTURES = ("stl", "crossstitch", "nddr", "mtan", "densemtl:width=64")
+SCALES = ("", "depth=100")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One run: its name, and the settings in which it differs from the others."""
+
+    name: str
+    model: str = "hps"
+    method: str = "ew"
+    rescale: str = ""
+    seed: int = 0
+    size: str = "96x128"
+    epochs: int = EPOCHS
+    validation: float = 0.0  # what is reported trains on all 795 images
+
+    def command(self, out: Path) -> list[str]:
+        """Return the command that trains the run, or resumes it."""
+        architecture, _, options = self.model.partition(":")
+        model = ":".join(filter(None, (architecture, "encoder=./mobilenetv2", "frozen=1", options)))
+        words = ["torchsims", "train", "--data", f"nyuv2:validation={self.validation:g}"]
+        words += ["--root", f"data/nyuv2_{self.size}", "--model", model, "--method", self.method]
+        words += ["--epochs", str(self.epochs), "--batch", "8", "--lr", "1e-3", "--seed", str(self.seed)]
+        words += ["--rescale", self.rescale] if self.rescale else []
+        return [*words, "--threads", "1", "--out", str(out), "--resume"]
+
+
+def plans() -> Iterator[Plan]:
+    """Yield all runs, the most telling first."""
+    for epochs in (12, 24, 48):  # do single-task networks still improve?
+        yield Plan(f"longer/stl_epochs={epochs}", "stl", epochs=epochs, validation=0.2)
+    for depth, normals in product((1, 4), (1, 4, 16)):
+        weights = f"fixed:seg=1:depth={depth}:normals={normals}"
+        yield Plan(f"weights/depth={depth}_normals={normals}", method=weights, validation=0.2)
+    for seed in range(3):
+        for scale, method in product(SCALES, METHODS):
+            yield Plan(_name("methods", method, scale, seed), method=method, rescale=scale, seed=seed)
+        for model in ARCHITECTURES:
+            yield Plan(_name("architectures", model, "", seed), model=model, seed=seed)
+        if seed == 0:
+            for method in ("ew", "logmerit", "sims"):
+                yield Plan(_name("larger", method, "", seed), method=method, size="192x256")
+
+
+def _name(part: str, what: str, scale: str, seed: int) -> str:
+    words = (what.replace(":", "_"), f"{scale.replace('=', 'x')}" if scale else "", f"seed={seed}")
+    return f"{part}/{'_'.join(filter(None, words))}"
+
+
+def keep(results: Path, kept: Path) -> None:
+    """Write the results of a run without the losses and weights of every step."""
+    values = json.loads(results.read_text())
+    history = values["run"]["history"]
+    values["run"]["history"] = {"validation": history["validation"]}
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_text(json.dumps(values, indent=1) + "\n")
+
+
+def run(plan: Plan) -> None:
+    """Train a run, unless its results are kept already."""
+    kept, out = KEPT / f"{plan.name}.json", WORK / plan.name
+    if kept.exists():
+        return
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with out.with_suffix(".log").open("a") as log:
+        ended = subprocess.run(plan.command(out), stdout=log, stderr=subprocess.STDOUT, check=False)
+    if ended.returncode == 0:
+        keep(out / "results.json", kept)
+    print(f"{plan.name}: {'done' if ended.returncode == 0 else f'ended with {ended.returncode}'}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
+    parser.add_argument("--only", default="", help="runs whose name begins so")
+    parser.add_argument("--list", action="store_true", help="say what is done, and stop")
+    options = parser.parse_args()
+    chosen = [plan for plan in plans() if plan.name.startswith(options.only)]
+    if options.list:
+        for plan in chosen:
+            print("done" if (KEPT / f"{plan.name}.json").exists() else "left", plan.name)
+        sys.exit()
+    with ThreadPoolExecutor(options.jobs) as pool:
+        list(pool.map(run, chosen))
+
+
+if __name__ == "__main__":
+    main()

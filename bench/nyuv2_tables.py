@@ -1,0 +1,103 @@
+"""Print the tables of the NYUv2 result in docs/results.md, from the results that `bench/nyuv2.py` keeps.
+
+    python bench/nyuv2_tables.py
+    python bench/nyuv2_tables.py --figure docs/nyuv2.png --runs runs/nyuv2     # predictions; needs the folders of runs
+
+Means over seeds and sample standard deviations, on the 654 test images after the last epoch. Delta_b is relative to the
+mean of the single-task networks.
+"""
+
+import argparse
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from math import log
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+from torchsims.metrics import delta_b
+from torchsims.reporting import predictions
+from torchsims.sweeps import find_runs
+
+KEPT = Path(__file__).parent.parent / "docs" / "results" / "nyuv2"
+COLUMNS = {
+    "mIoU ↑": ("seg", "miou", 3),
+    "pixel acc. ↑": ("seg", "pixel_accuracy", 3),
+    "depth, m ↓": ("depth", "abs_err", 3),
+    "relative ↓": ("depth", "rel_err", 3),
+    "normals, degrees ↓": ("normals", "mean", 1),
+    "median ↓": ("normals", "median", 1),
+    "within 11.25 ↑": ("normals", "within_11.25", 3),
+}
+SHOWN = ("methods/ew", "methods/sims", "methods/ew_depthx100", "methods/sims_depthx100")
+
+Results = Mapping[str, Any]
+
+
+def read(part: str) -> dict[str, list[Results]]:
+    """Return the results of all seeds, by the name of the run without its seed."""
+    found: dict[str, list[Results]] = defaultdict(list)
+    for path in sorted((KEPT / part).glob("*.json")):
+        found[path.stem.partition("_seed=")[0]].append(json.loads(path.read_text()))
+    return dict(found)
+
+
+def spread(values: Sequence[float], digits: int) -> str:
+    """Return mean and sample standard deviation."""
+    text = f"{fmean(values):.{digits}f}"
+    return f"{text} ± {stdev(values):.{digits}f}" if len(values) > 1 else text
+
+
+def mean_metrics(runs: Sequence[Results]) -> dict[str, dict[str, float]]:
+    """Return the means over seeds, by task and metric."""
+    metrics = [run["run"]["metrics"] for run in runs]
+    return {task: {k: fmean(each[task][k] for each in metrics) for k in of} for task, of in metrics[0].items()}
+
+
+def print_table(title: str, rows: Mapping[str, Sequence[Results]], baseline: Sequence[Results] | None) -> None:
+    """Print a table with one line per method or architecture."""
+    print(f"\n{title}\n")
+    print("| | seeds | passes | Delta_b ↑ |", " | ".join(COLUMNS), "| core minutes |")
+    print("|---|---:|---|---:|" + "---:|" * (len(COLUMNS) + 1))
+    for name, runs in rows.items():
+        gain = ""
+        if baseline:
+            better, base = runs[0]["run"]["higher_is_better"], mean_metrics(baseline)
+            gain = spread([delta_b(run["run"]["metrics"], base, better) for run in runs], 3)
+        cells = [spread([run["run"]["metrics"][task][k] for run in runs], n) for task, k, n in COLUMNS.values()]
+        minutes = fmean(sum(run["run"]["seconds"].values()) for run in runs) / 60
+        passes = runs[0]["run"]["passes"]
+        print(f"| {name} | {len(runs)} | {passes} | {gain} |", " | ".join(cells), f"| {minutes:.0f} |")
+
+
+def print_validation(part: str) -> None:
+    """Print the last values on the validation split: what was chosen by them."""
+    print(f"\n{part}: validation split, last epoch; the score is the mean over tasks of ln(error)\n")
+    print("| run | mIoU | depth, m | normals, degrees | score |\n|---|---:|---:|---:|---:|")
+    for name, (run, *_) in read(part).items():
+        history = run["run"]["history"]["validation"]
+        last = [history[task][k][-1] for task, k in (("seg", "miou"), ("depth", "abs_err"), ("normals", "mean"))]
+        score = fmean(map(log, (1 - last[0], *last[1:])))
+        print(f"| {name} |", " | ".join(f"{value:.3f}" for value in (*last, score)), "|")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--figure", type=Path, help="PNG file of predictions")
+    parser.add_argument("--runs", type=Path, default=Path("runs/nyuv2"), help="folder of the runs, for the figure")
+    options = parser.parse_args()
+    for part in ("longer", "weights"):
+        print_validation(part)
+    architectures, methods = read("architectures"), read("methods")
+    baseline = architectures.get("stl")
+    print_table("Methods, HPS", methods, baseline)
+    print_table("Architectures, equal weights", {"hps": methods["ew"], **architectures}, baseline)
+    print_table("192 x 256", read("larger"), None)
+    if options.figure:
+        runs = find_runs([options.runs / f"{name}_seed=0" for name in SHOWN])
+        predictions(runs, sample=0).savefig(options.figure, dpi=150)
+
+
+if __name__ == "__main__":
+    main()
