@@ -43,11 +43,15 @@ from torchsims.scalarizations import (
     FAMO,
     GLS,
     IMTLL,
+    LDCMTL,
     RLW,
+    SLAW,
     STCH,
     UW,
+    UWSO,
     Chebyshev,
     FixedWeights,
+    GO4Align,
     LogMerit,
     Scalarization,
 )
@@ -79,6 +83,7 @@ class LossLevel:
         option: what tells this case from others of the same class.
         units: what the units of the losses change: the weights, the length of a step only, or nothing.
         ordered: whether its weights depend on the order of the tasks.
+        weights: its weights, if it holds them constant although they depend on the losses.
     """
 
     method: str
@@ -87,10 +92,27 @@ class LossLevel:
     option: str = ""
     units: Literal["weights", "length", "nothing"] = "weights"
     ordered: bool = False
+    weights: twins.Weights | None = None
 
     @property
     def name(self) -> str:
         return self.method + self.option
+
+
+def held(
+    method: str, make: Callable[[Tasks], Scalarization], weights: twins.Weights, *options: Any, **named: Any
+) -> LossLevel:
+    return LossLevel(method, make, twins.weighted(weights), *options, weights=weights, **named)
+
+
+def ldc_mtl(normalize: Literal["log", "ratio"], pairs: Literal["neighbours", "all"], option: str = "") -> LossLevel:
+    def make(tasks: Tasks) -> LDCMTL:
+        settings: Any = {"start": start(tasks), "dtype": torch.float64}
+        return LDCMTL(tasks, penalty=0.3, normalize=normalize, pairs=pairs, **settings)
+
+    units: Any = "nothing" if normalize == "log" else "length"
+    twin = twins.ldc_mtl(normalize, pairs)
+    return LossLevel("LDCMTL", make, twin, option, units, ordered=pairs == "neighbours")
 
 
 LOSS_LEVEL = [
@@ -143,6 +165,14 @@ LOSS_LEVEL = [
         "-augmented",
         "nothing",
     ),
+    ldc_mtl("log", "neighbours"),
+    ldc_mtl("log", "all", "-all"),
+    ldc_mtl("ratio", "neighbours", "-ratio"),
+    held("SLAW", lambda tasks: SLAW(decay=2 / 3), twins.slaw, units="length"),
+    held("UWSO", lambda tasks: UWSO(40.0), twins.uw_so),
+    held("GO4Align", lambda tasks: GO4Align(2, step_size=0.02), twins.go4align(2)),
+    held("GO4Align", lambda tasks: GO4Align(3, step_size=0.02), twins.go4align(3), "-three"),
+    held("GO4Align", lambda tasks: GO4Align(1, step_size=0.02), twins.go4align(1), "-one"),
 ]
 
 

@@ -5,8 +5,10 @@ absent task is not in it. A twin of a gradient-level method is a function with a
 """
 
 import math
+import statistics
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations, pairwise, product
 from typing import Any, TypeAlias
 
 import torch
@@ -16,6 +18,8 @@ from torch import Tensor
 Step: TypeAlias = Mapping[int, float]
 LossTwin: TypeAlias = Callable[[Sequence[Step], Sequence[Step], Step], float]
 """Steps so far, the losses observed after each, and the losses now, to the objective."""
+Weights: TypeAlias = Callable[[Sequence[Step], Step], dict[int, float]]
+"""Steps so far and the losses now to the weights of the losses, which are held constant."""
 GradientTwin: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 """Gradients (task, column) and losses (task,) to the direction (column,)."""
 
@@ -147,6 +151,71 @@ def famo(past: Sequence[Step], observed: Sequence[Step], now: Step) -> float:
     weights = softmax({i: w[i].item() for i in now})
     c = sum(weights[i] / now[i] for i in now)
     return sum(weights[i] * math.log(now[i]) for i in now) / c
+
+
+def weighted(weights: Weights) -> LossTwin:
+    """Return the twin of a sum of losses with weights that are held constant."""
+
+    def twin(past: Sequence[Step], observed: Sequence[Step], now: Step) -> float:
+        w = weights(past, now)
+        return sum(w[i] * now[i] for i in now)
+
+    return twin
+
+
+def uw_so(past: Sequence[Step], now: Step) -> dict[int, float]:
+    return softmax({i: 1 / (40.0 * now[i]) for i in now})
+
+
+def slaw(past: Sequence[Step], now: Step) -> dict[int, float]:
+    """The means of losses and of their squares, each kept by itself as in the paper; three steps count alike."""
+    spread = {}
+    for i in now:
+        a, b = 0.0, 0.0
+        seen = [step[i] for step in [*past, now] if i in step]
+        for t, loss in enumerate(seen, 1):
+            beta = (t - 1) / t if t <= 3 else 2 / 3
+            a, b = beta * a + (1 - beta) * loss**2, beta * b + (1 - beta) * loss
+        spread[i] = math.sqrt(a - b**2) if len(seen) > 1 else b
+    return {i: len(now) / spread[i] / sum(1 / s for s in spread.values()) for i in now}
+
+
+def go4align(groups: int) -> Weights:
+    """Every grouping of the tasks is tried; p is multiplied in every step."""
+
+    def weights(past: Sequence[Step], now: Step) -> dict[int, float]:
+        p = dict.fromkeys(now, 1.0)
+        for step in [*past, now]:
+            p = {i: p[i] * math.exp(-0.02 * step.get(i, 0.0)) for i in p}
+        gamma = {i: p[i] / sum(p[j] for j in now) * sum(now.values()) / now[i] for i in now}
+        groupings = [dict(zip(now, choice, strict=True)) for choice in product(range(groups), repeat=len(now))]
+        best = min(groupings, key=lambda group: sum(variance(members(gamma, group, g)) for g in range(groups)))
+        return {i: statistics.fmean(members(gamma, best, best[i])) for i in now}
+
+    return weights
+
+
+def members(values: Step, group: Mapping[int, int], of: int) -> list[float]:
+    return [value for i, value in values.items() if group[i] == of]
+
+
+def variance(values: Sequence[float]) -> float:
+    return sum((value - statistics.fmean(values)) ** 2 for value in values)
+
+
+def ldc_mtl(normalize: str, pairs: str) -> LossTwin:
+    def twin(past: Sequence[Step], observed: Sequence[Step], now: Step) -> float:
+        first = {i: next(step[i] for step in [*past, now] if i in step) for i in now}
+        w = {i: 1 / (1 + math.exp(-max(START[i], 0))) for i in now}
+        logs = {i: math.log(now[i] / first[i]) for i in now}
+        ratios = {i: now[i] / (first[i] / min(first.values())) for i in now}
+        terms = [w[i] * (logs[i] if normalize == "log" else ratios[i]) for i in sorted(now)]
+        neighbours, every = list(pairwise(terms)), list(combinations(terms, 2))
+        distances = [abs(x - y) for x, y in (neighbours if pairs == "neighbours" else every)]
+        share = len(neighbours) / len(distances) if distances else 0
+        return sum(terms) / sum(w.values()) + 0.3 * share * sum(distances)
+
+    return twin
 
 
 # Gradient-level methods

@@ -10,7 +10,22 @@ import torch
 from helpers.histories import NOW, assert_same_state, history, state, train, trained
 from helpers.methods import LossLevel, every_loss_level
 from helpers.support import TASKS
-from torchsims.scalarizations import DWA, EW, FAMO, IMTLL, STCH, UW, Chebyshev, FixedWeights, LogMerit, Scalarization
+from torchsims.scalarizations import (
+    DWA,
+    EW,
+    FAMO,
+    IMTLL,
+    LDCMTL,
+    SLAW,
+    STCH,
+    UW,
+    UWSO,
+    Chebyshev,
+    FixedWeights,
+    GO4Align,
+    LogMerit,
+    Scalarization,
+)
 
 
 def fresh(case: LossLevel) -> Scalarization:
@@ -122,6 +137,14 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: LogMerit(0.0), "Parameter `tau` should be positive"),
     (lambda: LogMerit(decay=1.0), "Parameter `decay` should be in [0, 1)"),
     (lambda: LogMerit(augment=-1.0), "Parameter `augment` should not be negative"),
+    (lambda: LDCMTL(["a"], penalty=-1.0), "Parameter `penalty` should not be negative. Found `penalty = -1.0`."),
+    (lambda: LDCMTL(["a"], normalize="none"), "should be one of ('log', 'ratio'). Found `normalize = 'none'`."),  # type: ignore[arg-type]
+    (lambda: LDCMTL(["a"], pairs="some"), "Parameter `pairs` should be one of ('neighbours', 'all')"),  # type: ignore[arg-type]
+    (lambda: SLAW(1.0), "Parameter `decay` should be in [0, 1). Found `decay = 1.0`."),
+    (lambda: UWSO(0.0), "Parameter `temperature` should be positive. Found `temperature = 0.0`."),
+    (lambda: GO4Align(0), "Parameter `groups` should be a positive integer. Found `groups = 0`."),
+    (lambda: GO4Align(2.5), "Parameter `groups` should be a positive integer"),  # type: ignore[arg-type]
+    (lambda: GO4Align(step_size=-1.0), "Parameter `step_size` should not be negative"),
 ]
 
 

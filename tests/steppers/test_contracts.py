@@ -104,7 +104,7 @@ def test_it_runs_where_the_losses_are_and_never_asks_the_host(case: LossLevel) -
         assert tensor.device.type == "meta"
 
 
-@pytest.mark.parametrize("name", ["UW", "IMTLL"])
+@pytest.mark.parametrize("name", ["UW", "IMTLL", "LDCMTL"])
 def test_parameters_of_a_method_are_made_where_and_as_asked(name: str) -> None:
     made = getattr(scalarizations, name)(["a", "b"], device="meta", dtype=torch.float64)
     assert {(p.device.type, p.dtype) for p in made.parameters()} == {("meta", torch.float64)}

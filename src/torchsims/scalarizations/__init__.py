@@ -19,8 +19,8 @@ Leading dimensions are independent runs:
     tensor([  2.5000, 250.0000])
 
 Methods that use epoch means (:class:`DWA`, :class:`STCH` normalised) need ``method.end_epoch()`` after each epoch,
-:class:`FAMO` needs ``method.observe(losses)`` after each step, and the parameters of :class:`UW` and :class:`IMTLL`
-belong in the optimizer. :class:`~torchsims.Scalarized` does all of this.
+:class:`FAMO` needs ``method.observe(losses)`` after each step, and the parameters of :class:`UW`, :class:`IMTLL` and
+:class:`LDCMTL` belong in the optimizer. :class:`~torchsims.Scalarized` does all of this.
 """
 
 from torchsims.scalarizations._base import Scalarization
@@ -31,11 +31,15 @@ from torchsims.scalarizations._famo import FAMO
 from torchsims.scalarizations._fixed_weights import FixedWeights
 from torchsims.scalarizations._from_torchjd import from_torchjd
 from torchsims.scalarizations._gls import GLS
+from torchsims.scalarizations._go4align import GO4Align
 from torchsims.scalarizations._imtl_l import IMTLL
+from torchsims.scalarizations._ldc_mtl import LDCMTL
 from torchsims.scalarizations._log_merit import LogMerit
 from torchsims.scalarizations._rlw import RLW
+from torchsims.scalarizations._slaw import SLAW
 from torchsims.scalarizations._stch import STCH
 from torchsims.scalarizations._uw import UW
+from torchsims.scalarizations._uw_so import UWSO
 
 __all__ = [
     "DWA",
@@ -43,11 +47,15 @@ __all__ = [
     "FAMO",
     "GLS",
     "IMTLL",
+    "LDCMTL",
     "RLW",
+    "SLAW",
     "STCH",
     "UW",
+    "UWSO",
     "Chebyshev",
     "FixedWeights",
+    "GO4Align",
     "LogMerit",
     "Scalarization",
     "from_torchjd",
