@@ -309,6 +309,7 @@ STEPPERS: dict[str, Maker] = {
     "CAGrad of logarithms": aggregated("CAGrad", transform=Log()),
     "MGDA in chunks": aggregated("MGDA", chunk=2),
     "MGDA on averaged units": aggregated("MGDA", EMA),
+    "MGDA every 3 steps": aggregated("MGDA", every=3),
 }
 """Every method in its stepper, by name."""
 

@@ -473,7 +473,7 @@ def test_a_direction_that_is_not_finite_is_refused() -> None:
     weights = torch.tensor([1.0, torch.inf, 1.0], dtype=torch.float64)
     model = make_net()
     before = parameters(model)
-    with pytest.raises(ValueError, match=r"The direction of `_GradientAggregator` should be finite"):
+    with pytest.raises(ValueError, match=r"The direction of `Constant` should be finite"):
         Aggregated(model, jd.Constant(weights), outer=sgd()).step(task_losses, make_data())
     assert torch.equal(parameters(model), before)
 

@@ -39,6 +39,11 @@ class Aggregation(WithStatistics, ABC):
             raise ValueError(f"Parameter `tasks` should hold distinct names. Found `tasks = {tasks!r}`.")
         self.tasks = None if tasks is None else tuple(tasks)
 
+    @property
+    def name(self) -> str:
+        """What errors call the method."""
+        return type(self).__name__
+
     @torch.no_grad()
     def forward(self, jacobian: Tensor, losses: Tensor | None = None, labelled: Tensor | None = None) -> Tensor:
         """Return the direction, `n`, and, in training mode, update what the method keeps.

@@ -30,17 +30,17 @@ def from_torchjd(method: Any, *, seed: int = 0) -> Aggregation:
     with needs("gradient"):
         from torchjd.aggregation import Aggregator, GramianWeightedAggregator, WeightedAggregator, Weighting
 
+    name = type(method).__name__
     if isinstance(method, GramianWeightedAggregator):
-        return _GramianWeighting(method.gramian_weighting, seed)
+        return _GramianWeighting(method.gramian_weighting, seed, name)
     if isinstance(method, Weighting):
-        return _GramianWeighting(method, seed)
+        return _GramianWeighting(method, seed, name)
     if isinstance(method, WeightedAggregator):
-        return _GradientAggregator(method.weighting, seed, weighted=True)
+        return _GradientAggregator(method.weighting, seed, name, weighted=True)
     if isinstance(method, Aggregator):
-        return _GradientAggregator(method, seed, weighted=False)
+        return _GradientAggregator(method, seed, name, weighted=False)
     raise TypeError(
-        "The method should be one of `torchsims.aggregations`, or a weighting or aggregator of TorchJD. "
-        f"Found {type(method).__name__}."
+        f"The method should be one of `torchsims.aggregations`, or a weighting or aggregator of TorchJD. Found {name}."
     )
 
 
@@ -75,9 +75,13 @@ class _TorchJDObject(nn.Module):
 
 @final
 class _GramianWeighting(WeightedAggregation):
-    def __init__(self, weighting: Any, seed: int) -> None:
+    def __init__(self, weighting: Any, seed: int, name: str) -> None:
         super().__init__()
-        self.held = _TorchJDObject(weighting, seed)
+        self.held, self._given = _TorchJDObject(weighting, seed), name
+
+    @property
+    def name(self) -> str:
+        return self._given
 
     def weights(self, gramian: Tensor, losses: Tensor, labelled: Tensor) -> Tensor:
         return from_gramian(lambda host: self.held(host, self.training), gramian)
@@ -87,9 +91,13 @@ class _GramianWeighting(WeightedAggregation):
 class _GradientAggregator(Aggregation):
     """A weighting of the gradients, which returns weights, or an aggregator, which returns the direction."""
 
-    def __init__(self, method: Any, seed: int, weighted: bool) -> None:
+    def __init__(self, method: Any, seed: int, name: str, weighted: bool) -> None:
         super().__init__()
-        self.held, self._weighted = _TorchJDObject(method, seed), weighted
+        self.held, self._given, self._weighted = _TorchJDObject(method, seed), name, weighted
+
+    @property
+    def name(self) -> str:
+        return self._given
 
     def combine(self, jacobian: Tensor, losses: Tensor, labelled: Tensor) -> tuple[Tensor, Tensor]:
         found = self.held(jacobian, self.training)

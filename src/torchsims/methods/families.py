@@ -48,6 +48,10 @@ class Family(ABC):
         self._kind = kind
         self._own = option_defaults(kind) if isinstance(kind, type) else {}
 
+    def passes_with(self, options: Mapping[str, Any]) -> str:
+        """Return the forward + backward passes per step with some options."""
+        return self.passes
+
     def convert(self, what: str, options: Mapping[str, str]) -> dict[str, Any]:
         """Return the texts of options as values."""
         return convert_options(what, options, self.defaults)
@@ -132,15 +136,21 @@ class AggregatedFamily(Family):
 
     def __init__(self, kind: Any) -> None:
         super().__init__(kind)
-        self.defaults = {**self._own, "transform": DEFAULT, "normalizer": "none"}
+        self.defaults = {**self._own, "transform": DEFAULT, "every": 1, "normalizer": "none"}
+
+    def passes_with(self, options: Mapping[str, Any]) -> str:
+        every = options.get("every", 1)
+        return self.passes if every == 1 else f"1 + m every {every} steps, else 1 + 1"
 
     def build(
         self, model: nn.Module, tasks: Sequence[str], optimizer: MakeOptimizer, options: dict[str, Any]
     ) -> Stepper[Any]:
         normalizer, name = _normalizer(options), options.pop("transform", DEFAULT)
         transform = None if name == DEFAULT else _transform(name)
+        every = options.pop("every", 1)
         method = self._make(model, tasks, options)
-        return Aggregated(model, method, outer=optimizer(1.0), transform=transform, normalize=normalizer)
+        settings: dict[str, Any] = {"transform": transform, "every": every, "normalize": normalizer}
+        return Aggregated(model, method, outer=optimizer(1.0), **settings)
 
 
 def find_family(kind: Any, name: str) -> Family:

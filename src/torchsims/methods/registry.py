@@ -54,7 +54,8 @@ class Method:
     Args:
         method: a name and options, ``"sims:tau=1:transform=sqrt"``, or a scalarization, an aggregation or a method of
             TorchJD, of which every stepper gets a copy. Beside the arguments of the class, the options are ``ratio``
-            (learning rate of the challenger over that of the model), ``transform`` and ``normalizer``.
+            (learning rate of the challenger over that of the model), ``transform``, ``normalizer`` and, for
+            gradient-level methods, ``every`` (steps from one computation of the weights to the next).
 
     Example:
         >>> Method("imtl-l").name
@@ -88,7 +89,7 @@ class Method:
     @property
     def passes(self) -> str:
         """Forward + backward passes per step."""
-        return self._family.passes
+        return self._family.passes_with(self.options)
 
     @property
     def defaults(self) -> Mapping[str, Any]:

@@ -1,12 +1,13 @@
 """Per-task gradients by a shared representation, and their back-propagation to the parameters."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, final
 
 import torch
 from torch import Tensor, nn
 
+from torchsims.aggregations import Aggregation
 from torchsims.losses import Reading
 from torchsims.steppers._copies import Buffers
 from torchsims.steppers._passes import Batch
@@ -14,7 +15,7 @@ from torchsims.steppers._shared import Found, stacked, unstacked
 from torchsims.steppers._task_gradients import add_gradients, run_closure
 from torchsims.steppers._torch_private import map_tensors
 
-__all__ = ["AtRepresentation"]
+__all__ = ["AtRepresentation", "find_features"]
 
 
 @final
@@ -136,3 +137,40 @@ class AtRepresentation:
             yield leaves
         finally:
             handle.remove()
+
+
+def find_features(
+    model: nn.Module,
+    features: nn.Module | str | None,
+    shared: Sequence[str] | None,
+    aggregation: Aggregation,
+    clean_name: Callable[[str], str],
+) -> nn.Module | None:
+    """Return the module whose output is the representation, if that is what is shared."""
+    if isinstance(shared, str) and shared != "representation":
+        raise ValueError(
+            f"Parameter `shared` should be a list of names, or 'representation'. Found `shared = {shared!r}`."
+        )
+    if (features is not None) != (shared == "representation"):
+        raise ValueError(
+            "Parameters `shared='representation'` and `features` should be given together. "
+            f"Found `shared = {shared!r}` and `features = {features!r}`."
+        )
+    if features is not None and aggregation.needs != "gramian":
+        raise ValueError(
+            "Parameter `shared` can be 'representation' for methods of the Gramian only. "
+            f"Found `{aggregation.name}`, which needs the gradients themselves."
+        )
+    if features is not None:
+        for module in model.modules():
+            if not getattr(module, "shares_representation", True):
+                raise ValueError(
+                    "Parameter `shared` can be 'representation' if all tasks share one representation. "
+                    f"Found `{type(module).__name__}`, which computes one per task."
+                )
+    if not isinstance(features, str):
+        return features
+    modules: dict[str, nn.Module] = {clean_name(name): each for name, each in model.named_modules()}
+    if features not in modules:
+        raise ValueError(f"Parameter `features` should name a module of the model. Found `features = {features!r}`.")
+    return modules[features]

@@ -16,11 +16,12 @@ from torchsims.normalizers import Normalizer
 from torchsims.steppers._base import Stepper
 from torchsims.steppers._global_batch import GlobalBatch, check_counts, check_losses, to_host
 from torchsims.steppers._gradients import gradients_finite, inform_scaler, raise_nonfinite_gradients, unscale
+from torchsims.steppers._held_weights import HeldWeights, WeightedPass
 from torchsims.steppers._noise import Generator
 from torchsims.steppers._optimizers import OptimizerFactory, load_optimizer, make_optimizer
 from torchsims.steppers._passes import Batch
 from torchsims.steppers._reports import NO_LABEL, OVERFLOW, Report, nan_if_unlabelled
-from torchsims.steppers._representation import AtRepresentation
+from torchsims.steppers._representation import AtRepresentation, find_features
 from torchsims.steppers._shared import Rows, Sharing
 from torchsims.steppers._states import check_type
 from torchsims.steppers._task_gradients import AtParameters
@@ -54,6 +55,13 @@ class Aggregated(Stepper[Report]):
     a second forward pass. The module is given, and not its output, because the closure then stays as it is, whatever
     the model returns.
 
+    With ``every`` above 1 the weights :math:`w` of :math:`d = \sum_i w_i g_i` are computed in every so many steps only
+    and held in between (PSMGD, Xu et al., AAAI 2025, arXiv 2412.10961). A step in between is one forward and one
+    backward pass for the gradient of :math:`\sum_i w_i \psi(L_i)` by :math:`\theta`, and a short one for the heads,
+    which keep their weight of one. Several micro-batches need a second forward pass. A task whose weight was never
+    computed, for want of labels, is left to its head until then. Only methods of the Gramian allow that: others have no
+    weights.
+
     The weights in a report are those of :math:`\nabla L_i` in :math:`d`; NaN if it is not a sum of them.
 
     Args:
@@ -66,6 +74,7 @@ class Aggregated(Stepper[Report]):
             ``shares_representation`` is false has none.
         chunk: how many tasks are back-propagated at once, in a batched pass: more are faster for small models on an
             accelerator and need as many times the memory. On a processor one after the other is mostly faster.
+        every: the number of steps from one computation of the weights to the next.
         normalize: divides the losses by a running estimate of their size first.
         lower_bounds: a bound by task for losses that can go below zero; their distance to it is what counts.
         generators: random generators of your own that the closure draws from, of PyTorch, numpy or Python; those of the
@@ -99,6 +108,7 @@ class Aggregated(Stepper[Report]):
         shared: Sequence[str] | None = None,
         features: nn.Module | str | None = None,
         chunk: int = 1,
+        every: int = 1,
         normalize: Normalizer | None = None,
         lower_bounds: Mapping[str, float] | None = None,
         generators: Sequence[Generator] = (),
@@ -122,7 +132,14 @@ class Aggregated(Stepper[Report]):
             raise ValueError(f"Parameter `chunk` should be positive. Found `chunk = {chunk}`.")
         self.transform = self.aggregation.transform if transform is None else transform
         self._chunk = chunk
-        self._features = self._find_features(features, shared)
+        self._features = find_features(model, features, shared, self.aggregation, self._clean_name)
+        self._held = HeldWeights(every)
+        if every > 1 and (self._features is not None or not isinstance(self.aggregation, WeightedAggregation)):
+            found = "shared='representation'" if self._features is not None else self.aggregation.name
+            raise ValueError(
+                "Parameter `every` should be 1 for the gradients at a representation, whose passes are short, and for "
+                f"methods without weights. Found `every = {every}` and `{found}`."
+            )
         self._sharing = Sharing(self._names, None if isinstance(shared, str) else shared)
         own = [(f"aggregation.{name}", p) for name, p in self.aggregation.named_parameters()]
         self.outer = make_optimizer("outer", outer, [*zip(self._names, self._theta, strict=True), *own], model)
@@ -136,7 +153,7 @@ class Aggregated(Stepper[Report]):
         if not tasks:
             inform_scaler(scaler, self.outer, True)
             return replace(report, skipped=NO_LABEL)
-        heads = self._split(rows, tasks)
+        heads = self._split(rows, reduced, tasks)
         if not unscale([*rows.blocks, *heads.values()], batch.scale, self._ranks):
             if scaler is None:
                 raise_nonfinite_gradients(batch, nullcontext(self.model), losses)
@@ -145,7 +162,7 @@ class Aggregated(Stepper[Report]):
         if not gradients_finite(self.outer, self._ranks):
             if scaler is None:
                 raise ValueError(
-                    f"The direction of `{type(self.aggregation).__name__}` should be finite, as all gradients are. "
+                    f"The direction of `{self.aggregation.name}` should be finite, as all gradients are. "
                     f"Found one that is not, for weights of {weights}."
                 )
             return self._overflow(report, scaler)
@@ -156,7 +173,9 @@ class Aggregated(Stepper[Report]):
         inform_scaler(scaler, self.outer, False)
         return replace(report, skipped=OVERFLOW)
 
-    def _pass(self, batch: Batch) -> Rows:
+    def _pass(self, batch: Batch) -> Rows | WeightedPass:
+        if not self._held.due:
+            return WeightedPass(batch, self.model, self._buffers, self._theta)
         if self._features is None:
             return AtParameters(batch, self.model, self._theta, self._chunk)
         return AtRepresentation(batch, self.model, self._buffers, self._theta, self._features)
@@ -169,8 +188,15 @@ class Aggregated(Stepper[Report]):
         check_losses(self._tasks, losses, labelled, self._lower_bounds, positive, "the model")
         return [task for task, label in enumerate(labelled) if label]
 
-    def _split(self, rows: Rows, tasks: list[int]) -> dict[tuple[int, int], Tensor]:
+    def _split(
+        self, rows: Rows | WeightedPass, reduced: GlobalBatch, tasks: list[int]
+    ) -> dict[tuple[int, int], Tensor]:
         """Form the rows of what is shared, and return the gradients of all else by parameter and task."""
+        if isinstance(rows, WeightedPass):
+            slope = self.transform.slope(reduced.adjusted)
+            ours, theirs = reduced.per_total(slope * self._held.get(slope)), reduced.per_total(slope)
+            rows.backward(tasks, self._sharing.indices(), ours, theirs)
+            return {}
         before = set(self._sharing.shared)
         self._transaction.if_unused(lambda: setattr(self._sharing, "shared", before))
         reached = self._sharing.update(rows.found, len(self._tasks.names), self._ranks)
@@ -192,13 +218,22 @@ class Aggregated(Stepper[Report]):
         return heads
 
     @torch.no_grad()
-    def _set_gradients(self, reduced: GlobalBatch, rows: Rows, heads: Mapping[tuple[int, int], Tensor]) -> Tensor:
+    def _set_gradients(
+        self, reduced: GlobalBatch, rows: Rows | WeightedPass, heads: Mapping[tuple[int, int], Tensor]
+    ) -> Tensor:
         """Leave the direction in the gradients, and return the weights of the losses in it, `m`."""
         slope = self.transform.slope(reduced.adjusted)
+        self._held.steps += 1
+        if isinstance(rows, WeightedPass):
+            for index, gradient in zip(rows.places, rows.blocks, strict=True):
+                self._theta[index].grad = gradient
+            return (self._held.get(slope) * slope / reduced.unit).where(reduced.labelled, 0)
         coefficients = reduced.per_total(slope)  # (task,)
         for block in rows.blocks:
             block.mul_(coefficients[reduced.labelled, None].to(block))
         direction, w = self._aggregate(rows, reduced)
+        if self._held.every > 1:
+            self._held.keep(w.to(slope), reduced.labelled)
         for index, gradient in rows.gradients(direction).items():
             self._theta[index].grad = gradient
         for (index, task), gradient in heads.items():
@@ -218,38 +253,6 @@ class Aggregated(Stepper[Report]):
         direction, w = self.aggregation.combine(jacobian, losses, reduced.labelled)
         return list(torch.split(direction, [block.shape[1] for block in rows.blocks])), w
 
-    def _find_features(self, features: nn.Module | str | None, shared: Sequence[str] | None) -> nn.Module | None:
-        """Return the module whose output is the representation, if that is what is shared."""
-        if isinstance(shared, str) and shared != "representation":
-            raise ValueError(
-                f"Parameter `shared` should be a list of names, or 'representation'. Found `shared = {shared!r}`."
-            )
-        if (features is not None) != (shared == "representation"):
-            raise ValueError(
-                "Parameters `shared='representation'` and `features` should be given together. "
-                f"Found `shared = {shared!r}` and `features = {features!r}`."
-            )
-        if features is not None and self.aggregation.needs != "gramian":
-            raise ValueError(
-                "Parameter `shared` can be 'representation' for methods of the Gramian only. "
-                f"Found `{type(self.aggregation).__name__}`, which needs the gradients themselves."
-            )
-        if features is not None:
-            for module in self.model.modules():
-                if not getattr(module, "shares_representation", True):
-                    raise ValueError(
-                        "Parameter `shared` can be 'representation' if all tasks share one representation. "
-                        f"Found `{type(module).__name__}`, which computes one per task."
-                    )
-        if not isinstance(features, str):
-            return features
-        modules: dict[str, nn.Module] = {self._clean_name(name): each for name, each in self.model.named_modules()}
-        if features not in modules:
-            raise ValueError(
-                f"Parameter `features` should name a module of the model. Found `features = {features!r}`."
-            )
-        return modules[features]
-
     def _reversals(self) -> list[Callable[[], None]]:
         features = [] if self._features is None else [hook_restorer(self._features)]
         return [*super()._reversals(), *features]
@@ -258,7 +261,7 @@ class Aggregated(Stepper[Report]):
         return [self.outer]
 
     def _statistics(self) -> list[WithStatistics]:
-        return [*super()._statistics(), self.aggregation]
+        return [*super()._statistics(), self.aggregation, self._held]
 
     def _state(self) -> dict[str, Any]:
         return {
@@ -267,6 +270,7 @@ class Aggregated(Stepper[Report]):
             "aggregation": self.aggregation.state_dict(),
             "aggregation_type": type(self.aggregation).__name__,
             "shared": sorted(self._sharing.shared),
+            **({"held": self._held.state_dict()} if self._held.every > 1 else {}),
         }
 
     def _load(self, state: Mapping[str, Any]) -> None:
@@ -275,3 +279,5 @@ class Aggregated(Stepper[Report]):
         self.aggregation.load_state_dict(state["aggregation"])
         load_optimizer(self.outer, state["outer"])
         self._sharing.shared = set(state["shared"])
+        if self._held.every > 1:
+            self._held.load_state_dict(state["held"])
