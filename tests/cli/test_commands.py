@@ -284,6 +284,8 @@ def test_report_joins_finished_runs(compared: Path, call: Call, tmp_path: Path) 
     assert [row["method"] for row in found["rows"]] == ["EW", "SIMS, tau 1", "STL, EW", "GLS"]
     before = {row["method"]: row for row in results(compared)["rows"]}
     assert all(before.get(row["method"], row) == row for row in found["rows"])
+    assert call("report", compared, "--baseline", "STL, EW", "--out", tmp_path / "other") == 0
+    assert "--baseline &#39;STL, EW&#39;" in (tmp_path / "other" / "report.html").read_text()
 
 
 def test_a_page_of_rescaled_runs_is_relative_to_equal_weights(call: Call, tmp_path: Path) -> None:

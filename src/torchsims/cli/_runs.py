@@ -64,7 +64,8 @@ def report(
         chosen = baseline or ("EW" if "EW" in labels else next(iter(equal_weights), "EW"))
     out = out or Path("runs") / "report"
     prepare_output_dir(out)
-    command = join(["torchsims", "report", *map(str, runs)])
+    chosen_by = [] if baseline is None else ["--baseline", baseline]
+    command = join(["torchsims", "report", *map(str, runs), *chosen_by])
     page = comparison_report("Finished runs", command, found, baseline=chosen)
     with bad_input():
         write_report(page, out, time.perf_counter() - begin, into=True)

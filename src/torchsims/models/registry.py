@@ -38,8 +38,9 @@ _ALONE = {"esmm": "sharedbottom"}  # a product of two tasks needs both; one task
 MODELS = Registry("model", "torchsims.models", lambda: _BUILTIN)
 """Network classes by name. A class is called with the outputs by task, what the data asks for, and its options.
 
-A class may have two static methods that take its options: ``validate`` raises for a bad value, and is then called
-instead of making the network to check it; ``check_sources`` raises if a file that it reads is missing.
+A class may have a ``title``, which tables call it by. It may have two static methods that take its options:
+``validate`` raises for a bad value, and is then called instead of making the network to check it; ``check_sources``
+raises if a file that it reads is missing.
 """
 
 
@@ -140,6 +141,21 @@ def network_name(text: str) -> str:
     """
     spec = Spec.parse(text)
     return Spec.parse(spec.options.get("of", "")).name if spec.name == SINGLE_TASK else spec.name
+
+
+def network_title(name: str) -> str:
+    """Return what tables call a model: the ``title`` of its class, if it has one, or the name of the class.
+
+    Example:
+        >>> network_title("crossstitch"), network_title("densemtl"), network_title("stl"), network_title("a.b:Net")
+        ('Cross-Stitch', 'DenseMTL', 'STL', 'Net')
+    """
+    if name == SINGLE_TASK:
+        return name.upper()
+    if is_class_path(name):
+        return name.rpartition(":")[2]
+    kind = MODELS.load(name)
+    return str(getattr(kind, "title", kind.__name__))
 
 
 def network_options(network: type[nn.Module]) -> dict[str, Any]:

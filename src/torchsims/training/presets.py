@@ -5,6 +5,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from torchsims.methods import Method
+from torchsims.models.registry import network_title
 from torchsims.registry import Spec, choose
 from torchsims.training.config import RunConfig, command_line, default_of
 from torchsims.workloads import Workload, workload_class
@@ -69,14 +70,15 @@ def label_of(config: RunConfig, method: Method | None = None, kind: type[Workloa
     Example:
         >>> label_of(complete_config({"method": "ew", "model": "stl", "rescale": {"depth": 100}}))
         'STL, EW, depth x 100'
+        >>> label_of(complete_config({"method": "ew", "model": "nddr"}))
+        'NDDR-CNN, EW'
     """
     kind = kind or workload_class(config.data)
     usual = Spec.parse(find_preset(kind, config.preset).get("model") or kind.architectures[0])
     model = Spec.parse(config.model) if config.model else usual
-    name = model.name.rpartition(":")[2] if ":" in model.name else model.name.upper()
     adapter = model.options.get(ADAPTER, "")
     is_usual = (model.name, adapter) == (usual.name, usual.options.get(ADAPTER, ""))
-    parts = [] if is_usual else [f"{name} {adapter}".strip()]
+    parts = [] if is_usual else [f"{network_title(model.name)} {adapter}".strip()]
     parts.append((method or Method(config.method)).label)
     return ", ".join([*parts, *(f"{task} x {factor:g}" for task, factor in config.rescale.items())])
 

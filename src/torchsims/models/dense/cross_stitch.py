@@ -1,7 +1,7 @@
 """Cross-Stitch networks."""
 
 from collections.abc import Mapping
-from typing import Unpack, final
+from typing import ClassVar, Unpack, final
 
 import torch
 from torch import Tensor, nn
@@ -38,6 +38,8 @@ class CrossStitch(Columns):
         tensor([[0.9000, 0.1000],
                 [0.1000, 0.9000]], requires_grad=True)
     """
+
+    title: ClassVar[str] = "Cross-Stitch"
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """NDDR-CNN."""
 
 from collections.abc import Mapping
-from typing import Unpack, final
+from typing import ClassVar, Unpack, final
 
 import torch
 from torch import Tensor, nn
@@ -37,6 +37,8 @@ class NDDR(Columns):
         >>> {task: tuple(out.shape) for task, out in model(torch.rand(2, 3, 48, 64)).items()}
         {'seg': (2, 8, 48, 64), 'depth': (2, 1, 48, 64)}
     """
+
+    title: ClassVar[str] = "NDDR-CNN"
 
     def __init__(self, outputs: Mapping[str, int], start: str = "", **options: Unpack[DenseOptions]) -> None:
         super().__init__(outputs, start, **options)

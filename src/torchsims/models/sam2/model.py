@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from os import PathLike
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import torch
 from torch import Tensor, nn
@@ -74,6 +74,8 @@ class SAM2MTL(nn.Module):
 
     mean: Tensor
     std: Tensor
+
+    title: ClassVar[str] = "SAM2"
 
     def __init__(
         self,
