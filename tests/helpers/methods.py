@@ -100,9 +100,9 @@ class LossLevel:
 
 
 def held(
-    method: str, make: Callable[[Tasks], Scalarization], weights: twins.Weights, *options: Any, **named: Any
+    method: str, make: Callable[[Tasks], Scalarization], weights: twins.Weights, option: str = "", **named: Any
 ) -> LossLevel:
-    return LossLevel(method, make, twins.weighted(weights), *options, weights=weights, **named)
+    return LossLevel(method, make, twins.weighted(weights), option, weights=weights, **named)
 
 
 def ldc_mtl(normalize: Literal["log", "ratio"], pairs: Literal["neighbours", "all"], option: str = "") -> LossLevel:

@@ -109,7 +109,7 @@ def test_slaw_of_losses_that_do_not_move_is_finite() -> None:
 
 def test_all_pairs_of_two_tasks_are_the_neighbours() -> None:
     losses = history()[:, :2]
-    methods = [LDCMTL(["a", "b"], pairs=pairs) for pairs in ("neighbours", "all")]  # type: ignore[arg-type]
+    methods = [LDCMTL(["a", "b"], pairs="neighbours"), LDCMTL(["a", "b"], pairs="all")]
     assert torch.equal(*[train(method, losses) for method in methods])
 
 

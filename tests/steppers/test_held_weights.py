@@ -57,8 +57,8 @@ def naive(name: str, of: str, share: float) -> list[Tensor]:
         if step % EVERY == 0:
             rows = torch.stack([flat(torch.autograd.grad(loss, shared, retain_graph=True)) for loss in losses])
             w = weigh(rows @ rows.T)
-        by_heads = torch.autograd.grad(sum(losses), heads, retain_graph=True)  # type: ignore[arg-type]
-        by_shared = torch.autograd.grad(sum(weight * loss for weight, loss in zip(w, losses, strict=True)), shared)  # type: ignore[arg-type]
+        by_heads = torch.autograd.grad(losses, heads, retain_graph=True)
+        by_shared = torch.autograd.grad((w * torch.stack(losses)).sum(), shared)
         for p, gradient in zip([*heads, *shared], [*by_heads, *by_shared], strict=True):
             p.grad = gradient
         optimizer.step()
@@ -128,7 +128,7 @@ def test_a_step_in_between_has_one_backward_pass_through_the_shared_layers(sizes
     def count(_module: nn.Module, _inputs: Any, output: Tensor) -> None:
         passes["forward"] += 1
         if output.requires_grad:
-            output.register_hook(lambda _gradient: passes.update(backward=passes["backward"] + 1))
+            output.register_hook(lambda _gradient: passes.update(backward=passes["backward"] + 1))  # type: ignore[no-untyped-call]
 
     model.stem.register_forward_hook(count)
     method = make(model)
@@ -235,11 +235,12 @@ def test_logarithms_make_it_independent_of_units_to_the_last_bit(transform: Tran
 
 
 def test_a_method_with_a_parameter_learns_when_its_weights_are_computed() -> None:
-    method = make(make_net(), GradNorm(TASKS, dtype=torch.float64))
+    weights = GradNorm(TASKS, dtype=torch.float64)
+    method = make(make_net(), weights)
     logits = []
     for step in range(2 * EVERY):
         method.step(task_losses, make_data(seed=step))
-        logits.append(method.aggregation.logits.tolist())
+        logits.append(weights.logits.tolist())
     assert logits[0] == logits[1] == logits[2] != logits[3] == logits[4] == logits[5]
 
 
