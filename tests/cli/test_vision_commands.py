@@ -52,7 +52,7 @@ def test_the_main_table_of_the_paper(folders: Path, call: Call, tmp_path: Path) 
     arguments = [*quick(folders, "nyuv2"), "--tasks", "seg,depth", "--preset", "paper", "--out", out]
     assert call("reproduce", "methods", *arguments) == 0
     rows = results(out)["rows"]
-    assert len(rows) == len(methods.METHODS) == 21
+    assert len(rows) == len(methods.METHODS) == 26
     assert all(isfinite(row["seg miou"]) and isfinite(row["depth abs_err"]) for row in rows)
     labels = [row["method"] for row in rows]
     assert labels[:2] == ["EW", "STL, EW"]

@@ -11,7 +11,8 @@ from torchsims.training import RunConfig
 
 METHODS = (
     *("ew", "stl", "rlw", "uw", "dwa", "imtll", "gls", "chebyshev", "stch", "stch:normalize=yes", "famo"),
-    *("mgda", "pcgrad", "cagrad", "nashmtl", "fairgrad", "gradnorm", "dbmtl"),
+    *("ldcmtl", "slaw", "uwso", "go4align"),
+    *("mgda", "mgda:every=4", "pcgrad", "cagrad", "nashmtl", "fairgrad", "gradnorm", "dbmtl"),
     *("foops", "logmerit", "sims"),
 )
 
