@@ -12,7 +12,7 @@ from torch.optim import SGD
 
 from helpers.small_sam2 import CHANNELS, SIZE, make_batch
 from torchsims import Scalarized
-from torchsims.models import HPS, SAM2MTL, Architecture, LeNet, SingleTask, dense_losses
+from torchsims.models import HPS, SAM2MTL, Architecture, LeNet, SingleTask, dense_losses, find_regularizer
 from torchsims.scalarizations import EW
 from torchsims.training.trainable import frozen_sums, load_trainable_state, trainable_state
 
@@ -141,3 +141,12 @@ def test_any_text_may_be_the_name_of_a_task(text: str, single: bool) -> None:
     out = found(*(inputs or [torch.rand(2, 3), torch.zeros(2, 0, dtype=torch.int64)]))
     assert tuple(out) == NASTY
     found.load_state_dict(found.state_dict())
+
+
+def test_the_terms_of_all_networks_are_added() -> None:
+    model = SingleTask(CHANNELS, partial(small_sam2, adapter="mtsam"))
+    regularizer = find_regularizer(model)
+    assert regularizer is not None
+    terms = [network.regularizer() for network in model.networks]
+    torch.testing.assert_close(regularizer(model), torch.stack(terms).sum())
+    assert find_regularizer(make_single()) is None

@@ -13,6 +13,7 @@ import torchsims
 from helpers.small_encoders import resnet_config, save_encoder
 from helpers.small_folders import write_scenes
 from helpers.training_cases import assert_same_tensors, checkpoint
+from torchsims.models.sam2.adapters import TaskTensor
 from torchsims.training import Callback, RunConfig, StepValues, StoppedError, train
 from torchsims.training.predict import load_model
 
@@ -68,6 +69,16 @@ def test_a_resumed_run_ends_like_one_without_a_stop_and_predicts_again(
     assert run.samples is not None
     found = predictor.predict(run.samples["image"][0].transpose(1, 2, 0))
     np.testing.assert_allclose(found["depth"], run.samples["prediction/depth"][0], rtol=1e-4, atol=1e-5)
+
+
+def test_training_adds_the_regularizer_of_mtsam(folder: Path, tmp_path: Path) -> None:
+    distances = []
+    for factor in (0.0, 1e6):
+        model = f"sam2:encoder=toy:rank=2:size=32:adapter=mtsam:orthogonality={factor}"
+        train(settings_of(folder, model), tmp_path / str(factor))
+        blocks = [m for m in load_model(tmp_path / str(factor))[1].modules() if isinstance(m, TaskTensor)]
+        distances.append(torch.cat([block.distances().detach() for block in blocks]))
+    assert (distances[1] < distances[0]).all()  # it is all that Adam follows
 
 
 def test_training_starts_from_single_tasks(folder: Path, tmp_path: Path) -> None:

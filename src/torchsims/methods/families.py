@@ -14,7 +14,7 @@ from torchsims.aggregations import Aggregation
 from torchsims.normalizers import Normalizer
 from torchsims.registry import choose, convert_options, convert_value, normalize_name, option_defaults
 from torchsims.scalarizations import Scalarization
-from torchsims.steppers import SIMS, Aggregated, OptimizerFactory, Scalarized, Stepper
+from torchsims.steppers import SIMS, Aggregated, OptimizerFactory, Regularizer, Scalarized, Stepper
 from torchsims.transforms import Asinh, Identity, Log, Power, Transform
 
 RATIO = 2.0  # learning rate of the challenger over that of the model
@@ -58,7 +58,12 @@ class Family(ABC):
 
     @abstractmethod
     def build(
-        self, model: nn.Module, tasks: Sequence[str], optimizer: MakeOptimizer, options: dict[str, Any]
+        self,
+        model: nn.Module,
+        tasks: Sequence[str],
+        optimizer: MakeOptimizer,
+        options: dict[str, Any],
+        regularizer: Regularizer | None = None,
     ) -> Stepper[Any]:
         """Return the stepper that trains ``model``."""
 
@@ -87,13 +92,20 @@ class MeritFamily(Family):
         self.defaults = {**self._own, "evaluation": "joint", "ratio": RATIO, **own, "normalizer": "none"}
 
     def build(
-        self, model: nn.Module, tasks: Sequence[str], optimizer: MakeOptimizer, options: dict[str, Any]
+        self,
+        model: nn.Module,
+        tasks: Sequence[str],
+        optimizer: MakeOptimizer,
+        options: dict[str, Any],
+        regularizer: Regularizer | None = None,
     ) -> Stepper[Any]:
         options = {"evaluation": "joint", **options}
         if not 0 < (ratio := options.pop("ratio", RATIO)) < inf:
             raise ValueError(f"Option `ratio` should be positive. Found `ratio={ratio}`.")
         if "transform" in options:
             options["transform"] = _transform(options["transform"])
+        if regularizer is not None:  # a subclass that has no such argument trains models without a term
+            options["regularizer"] = regularizer
         stepper: Stepper[Any] = self._kind(
             model, outer=optimizer(1.0), inner=optimizer(ratio), normalize=_normalizer(options), **options
         )
@@ -121,10 +133,16 @@ class ScalarizedFamily(Family):
         return super().convert(what, known) | {self._by_task: by_task}
 
     def build(
-        self, model: nn.Module, tasks: Sequence[str], optimizer: MakeOptimizer, options: dict[str, Any]
+        self,
+        model: nn.Module,
+        tasks: Sequence[str],
+        optimizer: MakeOptimizer,
+        options: dict[str, Any],
+        regularizer: Regularizer | None = None,
     ) -> Stepper[Any]:
         normalizer = _normalizer(options)
-        return Scalarized(model, self._make(model, tasks, options), outer=optimizer(1.0), normalize=normalizer)
+        method = self._make(model, tasks, options)
+        return Scalarized(model, method, outer=optimizer(1.0), normalize=normalizer, regularizer=regularizer)
 
 
 @final
@@ -143,14 +161,19 @@ class AggregatedFamily(Family):
         return self.passes if every == 1 else f"1 + m every {every} steps, else 1 + 1"
 
     def build(
-        self, model: nn.Module, tasks: Sequence[str], optimizer: MakeOptimizer, options: dict[str, Any]
+        self,
+        model: nn.Module,
+        tasks: Sequence[str],
+        optimizer: MakeOptimizer,
+        options: dict[str, Any],
+        regularizer: Regularizer | None = None,
     ) -> Stepper[Any]:
         normalizer, name = _normalizer(options), options.pop("transform", DEFAULT)
         transform = None if name == DEFAULT else _transform(name)
         every = options.pop("every", 1)
         method = self._make(model, tasks, options)
         settings: dict[str, Any] = {"transform": transform, "every": every, "normalize": normalizer}
-        return Aggregated(model, method, outer=optimizer(1.0), **settings)
+        return Aggregated(model, method, outer=optimizer(1.0), regularizer=regularizer, **settings)
 
 
 def find_family(kind: Any, name: str) -> Family:

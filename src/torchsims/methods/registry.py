@@ -12,7 +12,7 @@ from torch.optim import Adam
 from torchsims import aggregations, scalarizations
 from torchsims.methods.families import find_family
 from torchsims.registry import Registry, Spec, normalize_name, option_text
-from torchsims.steppers import FOOPS, SIMS, OptimizerFactory, Stepper
+from torchsims.steppers import FOOPS, SIMS, OptimizerFactory, Regularizer, Stepper
 
 
 def _builtin() -> dict[str, type]:
@@ -110,12 +110,13 @@ class Method:
         *,
         evaluation: str = "auto",
         seed: int = 0,
+        regularizer: Regularizer | None = None,
     ) -> Stepper[Any]:
         """Return the stepper that trains ``model``.
 
         The learning rate of the challenger is ``ratio`` times that of the model. ``evaluation`` (``"sequential"`` or
         ``"joint"``, for methods with two copies) and ``seed`` (of a method that draws random numbers) are defaults of
-        the options.
+        the options. ``regularizer`` is a term that belongs to no task.
 
         Example:
             >>> Method("sims:tau=1").build(nn.Linear(2, 2), tasks=["a", "b"], lr=1e-3).tau
@@ -127,7 +128,7 @@ class Method:
         def rate(factor: float) -> OptimizerFactory:
             return partial(optimizer, lr=factor * lr)
 
-        return self._family.build(model, list(tasks), rate, options)
+        return self._family.build(model, list(tasks), rate, options, regularizer)
 
 
 def _texts(options: Mapping[str, Any]) -> dict[str, str]:

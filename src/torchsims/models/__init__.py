@@ -35,6 +35,7 @@ from torchsims.models.dense.swinmtl import SwinMTL
 from torchsims.models.dense.vtagml import VTAGML
 from torchsims.models.lenet import LeNet
 from torchsims.models.registry import MODELS, SINGLE_TASK, Architecture, network_name
+from torchsims.models.regularized import Regularized, find_regularizer
 from torchsims.models.sam2.configs import sam2_config
 from torchsims.models.sam2.model import SAM2MTL
 from torchsims.models.saving import load_trainable, save_trainable
@@ -64,6 +65,7 @@ __all__ = [
     "DenseNetwork",
     "LeNet",
     "MMoE",
+    "Regularized",
     "SharedBottom",
     "SingleTask",
     "SwinMTL",
@@ -71,6 +73,7 @@ __all__ = [
     "dense_losses",
     "depth_loss",
     "edges_loss",
+    "find_regularizer",
     "load_trainable",
     "model_catalogue",
     "network_name",

@@ -2,10 +2,12 @@
 
 from torchsims.steppers._base import Stepper
 from torchsims.steppers._optimizers import OptimizerFactory
+from torchsims.steppers._regularizer import Regularizer
 from torchsims.steppers._reports import MeritReport, ObjectiveReport, Report
 from torchsims.steppers.aggregated import Aggregated
+from torchsims.steppers.foops import FOOPS
 from torchsims.steppers.scalarized import Scalarized
-from torchsims.steppers.sims import FOOPS, SIMS
+from torchsims.steppers.sims import SIMS
 
 __all__ = [
     "FOOPS",
@@ -14,6 +16,7 @@ __all__ = [
     "MeritReport",
     "ObjectiveReport",
     "OptimizerFactory",
+    "Regularizer",
     "Report",
     "Scalarized",
     "Stepper",

@@ -1,6 +1,6 @@
 """The base class of steppers: a step is a transaction."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 from torch.optim import Optimizer
 
-from torchsims._statistics import WithStatistics
 from torchsims.normalizers import Normalizer
 from torchsims.steppers._copies import Buffers
 from torchsims.steppers._distributed import Ranks
@@ -21,9 +20,11 @@ from torchsims.steppers._noise import Generator, RandomGenerators
 from torchsims.steppers._notices import DROPPED, Notice
 from torchsims.steppers._optimizers import restorer
 from torchsims.steppers._passes import Batch, Tasks, outside_autocast
+from torchsims.steppers._regularizer import Regularizer, Term, check_callable, differentiate
 from torchsims.steppers._replicas import ReplicaCheck, make_equal
 from torchsims.steppers._reports import Report
-from torchsims.steppers._states import check_parameters, check_type, copied_state, reloader
+from torchsims.steppers._saved import Saved
+from torchsims.steppers._states import reloader
 from torchsims.steppers._torch_private import forget_optimizers, has_unscaled, value_restorer, without_compile_prefix
 from torchsims.steppers._transaction import Transaction, check_outside_closure
 
@@ -32,7 +33,7 @@ __all__ = ["Stepper"]
 R = TypeVar("R", bound=Report)
 
 
-class Stepper(ABC, Generic[R]):
+class Stepper(Saved, Generic[R]):
     """A training step in two halves, :meth:`backward` and :meth:`update`, that happens as a whole or not at all."""
 
     def __init__(
@@ -43,12 +44,15 @@ class Stepper(ABC, Generic[R]):
         lower_bounds: Mapping[str, float] | None,
         generators: Sequence[Generator],
         process_group: Any,
+        regularizer: Regularizer | None,
         tasks: Sequence[str] | None = None,
     ) -> None:
         self.model = model
         self.normalizer = normalize
         self._lower_bounds = dict(lower_bounds or {})
         check_bounds(self._lower_bounds)
+        check_callable(regularizer)
+        self._regularizer = regularizer
         check_tensors(model)
         self._ranks = Ranks(model, process_group)
         make_equal(model, self._ranks)
@@ -167,38 +171,8 @@ class Stepper(ABC, Generic[R]):
         for module in self._statistics():
             module.end_epoch()
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return all that a run needs to go on, except the model itself and the global random generators.
-
-        It can be saved with `torch.save` and loaded with ``weights_only=True``. Between :meth:`backward` and
-        :meth:`update` it is that of half a step.
-        """
-        self._check_idle()
-        return {
-            "method": type(self).__name__,
-            "parameters": {name: list(p.shape) for name, p in zip(self._names, self._theta, strict=True)},
-            "tasks": {"names": list(self._tasks.names), "named": self._tasks.named},
-            **self._state(),
-        }
-
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Load what :meth:`state_dict` returned; if it does not fit, nothing changes."""
-        if state.get("method") != type(self).__name__:
-            raise ValueError(
-                f"The state should be one of `{type(self).__name__}`. Found one of `{state.get('method', 'unknown')}`."
-            )
-        before = copied_state(self.state_dict())
-        if before.keys() != state.keys():
-            raise ValueError(f"The state should have the entries {sorted(before)}. Found {sorted(state)}.")
-        check_parameters(before["parameters"], state["parameters"])
-        try:
-            self._load(state)
-        except KeyError as error:
-            self._load(before)
-            raise ValueError(f"The state should be complete. Found no entry {error} in a part of it.") from error
-        except BaseException:
-            self._load(before)
-            raise
+        super().load_state_dict(state)
         self._transaction.commit()
 
     @abstractmethod
@@ -234,28 +208,14 @@ class Stepper(ABC, Generic[R]):
         """Return the buffers of all copies."""
         return [self._buffers]
 
-    def _statistics(self) -> list[WithStatistics]:
-        """Return the modules that keep statistics."""
-        return [] if self.normalizer is None else [self.normalizer]
-
-    def _state(self) -> dict[str, Any]:
-        if self.normalizer is None:
-            return {}
-        return {"normalizer": self.normalizer.state_dict(), "normalizer_type": type(self.normalizer).__name__}
-
-    def _load(self, state: Mapping[str, Any]) -> None:
-        names, expected = tuple(state["tasks"]["names"]), self._tasks.expected
-        if names and expected is not None and names != expected:
-            raise ValueError(f"The state should be one of the tasks {list(expected)}. Found one of {list(names)}.")
-        self._tasks = Tasks(names, state["tasks"]["named"], expected)
-        if self.normalizer is not None:
-            check_type(self.normalizer, state["normalizer_type"])
-            self.normalizer.load_state_dict(state["normalizer"])
-
     def _reduce_losses(self, *passes: Sums, unit: Tensor | float | None = None) -> list[GlobalBatch]:
         """Return the losses of the batch over all micro-batches and ranks, for each pass, in a unit if one is known."""
         self._tasks.agree(self._ranks)
         return reduce_losses(passes, self._ranks, self._tasks, self._lower_bounds, self.normalizer, unit)
+
+    def _regularize(self, module: nn.Module, buffers: Buffers) -> Term | None:
+        """Return the regularizer at the values that a module holds, if there is one."""
+        return None if self._regularizer is None else differentiate(self._regularizer, module, buffers, self._ranks)
 
     def _clean_name(self, name: str) -> str:
         """Return a name without the prefixes of wrappers and compilers, so that states fit with and without them."""

@@ -9,6 +9,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from torchsims.steppers._buckets import buckets, unflatten
+from torchsims.steppers._model_checks import check_wrapped
 from torchsims.steppers._torch_private import hook_restorer, outermost
 
 __all__ = ["Ranks"]
@@ -43,7 +44,9 @@ class Ranks:
             raise ValueError("`FullyShardedDataParallel` flattens the parameters. Shard with `fully_shard` instead.")
         self._ddp = next((module for module in modules if isinstance(module, DistributedDataParallel)), None)
         self._shards = [module for module in modules if isinstance(module, FSDPModule)]
-        self._check_wrapped(model)
+        if self.wrapped:
+            inside = {id(p) for p in (self._ddp or nn.Module()).parameters()}
+            check_wrapped(model, lambda p: id(p) in inside or self.is_sharded(p))
         if self._group is None:
             self._group = self._group_of(model)
         self.size = dist.get_world_size(self._group)
@@ -240,6 +243,16 @@ class Ranks:
             dist.all_reduce(flat, group=self._group)
             unflatten(flat, bucket)
 
+    def unshard(self) -> None:
+        """Make sharded modules hold their whole parameters, until :meth:`reshard`."""
+        for module in self._shards:
+            module.unshard()
+
+    def unwrapped(self, module: nn.Module) -> nn.Module:
+        """Return the module inside `DistributedDataParallel`, or the given one if there is no such wrapper."""
+        inside: nn.Module = module if self._ddp is None else self._ddp.module
+        return inside
+
     def reshard(self) -> None:
         """Make sharded modules read their parameters again, because their values are about to change."""
         for module in self._shards:
@@ -249,11 +262,13 @@ class Ranks:
         """Return this rank's part of a tensor that is the same on all ranks, split like ``parameter``."""
         if not self._shards:
             return tensor
-        from torch.distributed.tensor import DTensor, distribute_tensor
+        from torch.distributed.tensor import DTensor, Replicate
 
         if not isinstance(parameter, DTensor):
             return tensor
-        return distribute_tensor(tensor, parameter.device_mesh, parameter.placements)
+        everywhere = [Replicate()] * parameter.device_mesh.ndim
+        whole = DTensor.from_local(tensor, parameter.device_mesh, everywhere, run_check=False)
+        return whole.redistribute(placements=parameter.placements)  # which sends nothing
 
     def is_sharded(self, parameter: Tensor) -> bool:
         """Return whether each rank holds a part of the parameter."""
@@ -268,22 +283,6 @@ class Ranks:
         if self._shards and hasattr(tensor, "to_local"):
             tensor = tensor.to_local()
         return tensor.coalesce().values() if tensor.is_sparse else tensor
-
-    def _check_wrapped(self, model: nn.Module) -> None:
-        """Raise if a wrapper holds only a part of the model: the gradients of the rest would not be reduced."""
-        if not self.wrapped:
-            return
-        inside = None if self._ddp is None else {id(p) for p in self._ddp.parameters()}
-        outside = [
-            name
-            for name, p in model.named_parameters()
-            if p.requires_grad and not (self.is_sharded(p) if inside is None else id(p) in inside)
-        ]
-        if outside:
-            raise ValueError(
-                "The wrapper should hold every trainable parameter of the model. "
-                f"Found `{outside[0]}` outside of it: wrap the whole model."
-            )
 
     def _group_of(self, model: nn.Module) -> Any:
         if self._ddp is not None:

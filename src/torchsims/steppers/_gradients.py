@@ -17,6 +17,7 @@ from torchsims.steppers._torch_private import unscale_and_check_
 
 __all__ = [
     "add_proximal",
+    "all_finite",
     "clip",
     "gradients_finite",
     "inform_scaler",
@@ -50,8 +51,13 @@ def reduce_and_unscale(
 @torch.no_grad()
 def gradients_finite(optimizer: Optimizer, ranks: Ranks) -> Tensor:
     """Return whether all gradients are finite on all ranks."""
-    gradients = [ranks.local(p.grad) for p in parameters_of(optimizer) if p.grad is not None]
-    return _checked(gradients, torch.ones((), device=ranks.device), ranks)
+    return all_finite([ranks.local(p.grad) for p in parameters_of(optimizer) if p.grad is not None], ranks)
+
+
+@torch.no_grad()
+def all_finite(tensors: Sequence[Tensor], ranks: Ranks) -> Tensor:
+    """Return whether tensors that belong to no optimizer yet are finite, on all ranks."""
+    return _checked(tensors, torch.ones((), device=ranks.device), ranks)
 
 
 @torch.no_grad()

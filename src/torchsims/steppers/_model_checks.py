@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
-__all__ = ["ParameterCheck", "check_copyable", "check_tensors", "renormalized_weights"]
+__all__ = ["ParameterCheck", "check_copyable", "check_tensors", "check_wrapped", "renormalized_weights"]
 
 
 def check_tensors(model: nn.Module) -> None:
@@ -32,6 +32,16 @@ def check_tensors(model: nn.Module) -> None:
             raise ValueError(
                 f"Every element of a buffer should have memory of its own. Found `{name}` made by `expand`: "
                 "register `buffer.contiguous()`."
+            )
+
+
+def check_wrapped(model: nn.Module, is_inside: Callable[[nn.Parameter], bool]) -> None:
+    """Raise if a wrapper holds only a part of the model: the gradients of the rest would not be reduced."""
+    for name, p in model.named_parameters():
+        if p.requires_grad and not is_inside(p):
+            raise ValueError(
+                "The wrapper should hold every trainable parameter of the model. "
+                f"Found `{name}` outside of it: wrap the whole model."
             )
 
 

@@ -19,12 +19,14 @@ class Report:
         weights: the weight of every task; zero where no element had a label.
         aux: what the closure returned beside the losses at the model; a tuple if there were several micro-batches.
         skipped: why no step is taken, or ``None``.
+        regularizer: the value of the regularizer at the model, before the step; ``None`` if there is none.
     """
 
     losses: Mapping[str, float]
     weights: Mapping[str, float]
     aux: Any = None
     skipped: str | None = None
+    regularizer: float | None = None
 
 
 @final

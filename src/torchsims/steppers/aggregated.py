@@ -20,6 +20,7 @@ from torchsims.steppers._held_weights import HeldWeights, WeightedPass
 from torchsims.steppers._noise import Generator
 from torchsims.steppers._optimizers import OptimizerFactory, load_optimizer, make_optimizer
 from torchsims.steppers._passes import Batch
+from torchsims.steppers._regularizer import Regularizer, check_terms, tensors_of
 from torchsims.steppers._reports import NO_LABEL, OVERFLOW, Report, nan_if_unlabelled
 from torchsims.steppers._representation import AtRepresentation, find_features
 from torchsims.steppers._shared import Rows, Sharing
@@ -62,6 +63,9 @@ class Aggregated(Stepper[Report]):
     computed, for want of labels, is left to its head until then. Only methods of the Gramian allow that: others have no
     weights.
 
+    With a ``regularizer`` :math:`R` the direction is :math:`d(g_1, \ldots, g_m) + \nabla R`, and no :math:`g_i` has a
+    part of it. Its gradient is added once per step, as it is: no loss, micro-batch, rank or scale changes it.
+
     The weights in a report are those of :math:`\nabla L_i` in :math:`d`; NaN if it is not a sum of them.
 
     Args:
@@ -80,6 +84,9 @@ class Aggregated(Stepper[Report]):
         generators: random generators of your own that the closure draws from, of PyTorch, numpy or Python; those of the
             model's modules and the global ones need not be given. All passes see the same numbers.
         process_group: the ranks that share a batch; those of the wrapper, or else all of them, by default.
+        regularizer: a term :math:`R(\theta)` of the objective that belongs to no task, as a function of the model (the
+            one inside `DistributedDataParallel`) that returns a scalar and draws no random numbers. In a step that is
+            skipped it is left out too.
 
     Attributes:
         outer: the optimizer, an ordinary one: schedulers and parameter groups work on it.
@@ -113,6 +120,7 @@ class Aggregated(Stepper[Report]):
         lower_bounds: Mapping[str, float] | None = None,
         generators: Sequence[Generator] = (),
         process_group: Any = None,
+        regularizer: Regularizer | None = None,
     ) -> None:
         self.aggregation = aggregation if isinstance(aggregation, Aggregation) else from_torchjd(aggregation)
         super().__init__(
@@ -121,6 +129,7 @@ class Aggregated(Stepper[Report]):
             lower_bounds=lower_bounds,
             generators=generators,
             process_group=process_group,
+            regularizer=regularizer,
             tasks=self.aggregation.tasks,
         )
         if self._ranks.sharded:
@@ -147,8 +156,7 @@ class Aggregated(Stepper[Report]):
     def _gradients(self, batch: Batch, scaler: GradScaler | None) -> Report:
         rows = self._pass(batch)
         (reduced,) = self._reduce_losses(rows)
-        tasks = self._labelled(reduced)
-        losses = self._tasks.by_name(nan_if_unlabelled(reduced.losses.tolist(), reduced.labelled.tolist()))
+        losses, tasks = self._checked_losses(reduced)
         report = Report(losses=losses, weights=dict.fromkeys(losses, 0.0), aux=rows.aux)
         if not tasks:
             inform_scaler(scaler, self.outer, True)
@@ -158,16 +166,22 @@ class Aggregated(Stepper[Report]):
             if scaler is None:
                 raise_nonfinite_gradients(batch, nullcontext(self.model), losses)
             return self._overflow(report, scaler)
-        weights = self._tasks.by_name(self._set_gradients(reduced, rows, heads).tolist())
-        if not gradients_finite(self.outer, self._ranks):
+        w = self._set_gradients(reduced, rows, heads)
+        term = self._regularize(self.model, self._buffers)
+        if term is not None:
+            term.add_to(self._theta, self._ranks)
+        sound = gradients_finite(self.outer, self._ranks)
+        weights, (finite,), *found = to_host(w, sound, *tensors_of(term))
+        report = replace(report, regularizer=check_terms(found, "the model"))
+        if not finite:
             if scaler is None:
                 raise ValueError(
                     f"The direction of `{self.aggregation.name}` should be finite, as all gradients are. "
-                    f"Found one that is not, for weights of {weights}."
+                    f"Found one that is not, for weights of {self._tasks.by_name(weights)}."
                 )
             return self._overflow(report, scaler)
         inform_scaler(scaler, self.outer, True)
-        return replace(report, weights=weights)
+        return replace(report, weights=self._tasks.by_name(weights))
 
     def _overflow(self, report: Report, scaler: GradScaler) -> Report:
         inform_scaler(scaler, self.outer, False)
@@ -180,13 +194,14 @@ class Aggregated(Stepper[Report]):
             return AtParameters(batch, self.model, self._theta, self._chunk)
         return AtRepresentation(batch, self.model, self._buffers, self._theta, self._features)
 
-    def _labelled(self, reduced: GlobalBatch) -> list[int]:
-        """Check the losses before anything is computed from them, and return the tasks that have a label."""
+    def _checked_losses(self, reduced: GlobalBatch) -> tuple[dict[str, float], list[int]]:
+        """Check the losses before anything is computed from them; return them, and the tasks that have a label."""
         counts, labelled, losses = to_host(reduced.count, reduced.labelled, reduced.losses)
         positive = self.aggregation.positive or self.transform.positive
         check_counts(self._tasks, counts)
         check_losses(self._tasks, losses, labelled, self._lower_bounds, positive, "the model")
-        return [task for task, label in enumerate(labelled) if label]
+        tasks = [task for task, label in enumerate(labelled) if label]
+        return self._tasks.by_name(nan_if_unlabelled(losses, labelled)), tasks
 
     def _split(
         self, rows: Rows | WeightedPass, reduced: GlobalBatch, tasks: list[int]

@@ -18,6 +18,7 @@ from torchsims.steppers._gradients import gradients_finite, raise_nonfinite_grad
 from torchsims.steppers._noise import Generator
 from torchsims.steppers._optimizers import OptimizerFactory, load_optimizer, make_optimizer
 from torchsims.steppers._passes import Batch, Pass
+from torchsims.steppers._regularizer import Regularizer, Term, check_terms, tensors_of
 from torchsims.steppers._reports import NO_LABEL, OVERFLOW, ObjectiveReport, nan_if_unlabelled
 from torchsims.steppers._states import check_type
 
@@ -32,6 +33,9 @@ class Scalarized(Stepper[ObjectiveReport]):
     and ranks; then one backward pass gives the gradient. One forward and one backward pass; with several micro-batches
     two forward passes, unless the method is linear in the losses and the closure returns scalars without counts.
 
+    With a ``regularizer`` :math:`R` the steps are those of :math:`S + R(\theta)`. Its gradient is added once per step,
+    as it is: no loss, micro-batch, rank or scale changes it. The report's objective is :math:`S` alone.
+
     Args:
         model: a module, plain, inside `DistributedDataParallel`, or sharded with `fully_shard`.
         scalarization: the method, from :mod:`torchsims.scalarizations`, your own, or a `Scalarizer` of TorchJD.
@@ -41,6 +45,9 @@ class Scalarized(Stepper[ObjectiveReport]):
         generators: random generators of your own that the closure draws from, of PyTorch, numpy or Python; those of the
             model's modules and the global ones need not be given. All passes see the same numbers.
         process_group: the ranks that share a batch; those of the wrapper, or else all of them, by default.
+        regularizer: a term :math:`R(\theta)` of the objective that belongs to no task, as a function of the model (the
+            one inside `DistributedDataParallel`) that returns a scalar and draws no random numbers. In a step that is
+            skipped it is left out too.
 
     Attributes:
         outer: the optimizer, an ordinary one: schedulers and parameter groups work on it.
@@ -69,6 +76,7 @@ class Scalarized(Stepper[ObjectiveReport]):
         lower_bounds: Mapping[str, float] | None = None,
         generators: Sequence[Generator] = (),
         process_group: Any = None,
+        regularizer: Regularizer | None = None,
     ) -> None:
         if not isinstance(scalarization, Scalarization):
             scalarization = from_torchjd(scalarization)
@@ -79,6 +87,7 @@ class Scalarized(Stepper[ObjectiveReport]):
             lower_bounds=lower_bounds,
             generators=generators,
             process_group=process_group,
+            regularizer=regularizer,
             tasks=scalarization.tasks,
         )
         own = [(f"scalarization.{name}", p) for name, p in scalarization.named_parameters()]
@@ -98,10 +107,13 @@ class Scalarized(Stepper[ObjectiveReport]):
         # After unscaling: the method's own gradients come from the losses and were never scaled.
         for p, gradient in zip(self.scalarization.parameters(), own, strict=True):
             p.grad = gradient
+        term = self._regularize(self.model, self._buffers)
+        if term is not None:
+            term.add_to(self._theta, self._ranks)
         if self.scalarization.observes:
             self._observe = lambda: self._observe_after_step(batch, reduced.unit)
         weights = (coefficients / reduced.unit).where(reduced.labelled, 0)
-        return self._report(batch, reduced, objective, weights, here.aux, scaled=scaler is not None)
+        return self._report(batch, reduced, objective, weights, term, here.aux, scaled=scaler is not None)
 
     def _differentiate(self, reduced: GlobalBatch) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
         """Return S, its derivatives by the losses, and those by the method's own parameters."""
@@ -156,19 +168,28 @@ class Scalarized(Stepper[ObjectiveReport]):
         self.scalarization.observe(reduced.adjusted, reduced.labelled)
 
     def _report(
-        self, batch: Batch, reduced: GlobalBatch, objective: Tensor, weights: Tensor, aux: Any, scaled: bool
+        self,
+        batch: Batch,
+        reduced: GlobalBatch,
+        objective: Tensor,
+        weights: Tensor,
+        term: Term | None,
+        aux: Any,
+        scaled: bool,
     ) -> ObjectiveReport:
-        counts, labelled, losses, w, (value,), (sound,) = to_host(
+        counts, labelled, losses, w, (value,), (sound,), *found = to_host(
             reduced.count,
             reduced.labelled,
             reduced.losses,
             weights,
             objective,
             gradients_finite(self.outer, self._ranks),
+            *tensors_of(term),
         )
         by_name = self._tasks.by_name
         check_counts(self._tasks, counts)
         check_losses(self._tasks, losses, labelled, self._lower_bounds, self.scalarization.positive, "the model")
+        regularizer = check_terms(found, "the model")
         skipped = None
         if not any(labelled):
             skipped = NO_LABEL
@@ -182,6 +203,7 @@ class Scalarized(Stepper[ObjectiveReport]):
             objective=value,
             aux=aux,
             skipped=skipped,
+            regularizer=regularizer,
         )
 
     def _optimizers(self) -> list[Optimizer]:

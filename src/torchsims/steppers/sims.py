@@ -1,8 +1,8 @@
-"""SIMS and FOOPS: Algorithm 1 of the paper."""
+"""SIMS: Algorithm 1 of the paper."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any, ClassVar, Literal, TypeAlias, final, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
@@ -21,11 +21,12 @@ from torchsims.steppers._gradients import (
 from torchsims.steppers._noise import Generator
 from torchsims.steppers._optimizers import OptimizerFactory, restorer
 from torchsims.steppers._passes import Batch, Pass
+from torchsims.steppers._regularizer import Regularizer, Term, check_terms, tensors_of
 from torchsims.steppers._reports import NO_LABEL, OVERFLOW, MeritReport, nan_if_unlabelled
 from torchsims.steppers._two_copies import Evaluation, TwoCopies
-from torchsims.transforms import Identity, Log, Transform
+from torchsims.transforms import Log, Transform
 
-__all__ = ["FOOPS", "SIMS"]
+__all__ = ["SIMS"]
 
 Order: TypeAlias = Literal["simultaneous", "alternating"]
 
@@ -52,6 +53,10 @@ class SIMS(TwoCopies):
     two stay equal forever, every weight stays :math:`1/m`, and the method is gradient descent on the sum of the log
     losses: give the challenger a larger rate, or ``perturb`` it.
 
+    With a ``regularizer`` :math:`R` the saddle is that of :math:`h - R(\theta) + R(\theta')`: both copies descend on
+    it, each at its own parameters. Its gradient is added once per step, as it is: no loss, micro-batch, rank or scale
+    changes it. The report's merit is :math:`h` alone.
+
     Args:
         model: a module, plain, inside `DistributedDataParallel`, or sharded with `fully_shard`.
         tau: :math:`\tau > 0`.
@@ -74,6 +79,10 @@ class SIMS(TwoCopies):
         generators: random generators of your own that the closure draws from, of PyTorch, numpy or Python; those of the
             model's modules and the global ones need not be given. All passes see the same numbers.
         process_group: the ranks that share a batch; those of the wrapper, or else all of them, by default.
+
+        regularizer: a term :math:`R(\theta)` of the objective that belongs to no task, as a function of the model (the
+            one inside `DistributedDataParallel`) that returns a scalar and draws no random numbers. In a step that is
+            skipped it is left out too.
 
     Attributes:
         outer: the model's optimizer, an ordinary one: schedulers and parameter groups work on it.
@@ -120,6 +129,7 @@ class SIMS(TwoCopies):
         seed: int = 0,
         generators: Sequence[Generator] = (),
         process_group: Any = None,
+        regularizer: Regularizer | None = None,
     ) -> None:
         self.tau, self.prox, self.augment, self.perturb = tau, prox, augment, perturb
         self.order, self.evaluation, self.seed = order, evaluation, seed
@@ -132,6 +142,7 @@ class SIMS(TwoCopies):
             lower_bounds=lower_bounds,
             generators=generators,
             process_group=process_group,
+            regularizer=regularizer,
         )
         self._make_copies(outer, inner, keep_random_iterate)
 
@@ -146,9 +157,12 @@ class SIMS(TwoCopies):
             # Eq. (grad_1), the gradient of h in theta': sum_i w_i grad psi(L_i(theta')) + lambda (theta' - theta)
             at_challenger.backward(there.per_total(for_challenger))
             challenger.collect_gradients()
+            term_there = self._regularize(module, challenger.module_buffers)
         reduce_and_unscale(self.inner, challenger.parameters, self._ranks, scaler, at_challenger.connected)
         if self.prox:
             add_proximal(theta, challenger.parameters, self.prox, target=1)
+        if term_there is not None:
+            term_there.add_to(challenger.parameters, self._ranks)
 
         if rewind is not None and self._move_challenger():
             here, there = self._reduce_losses(at_theta, self._pass_after_move(batch, rewind), unit=here.unit)
@@ -159,7 +173,10 @@ class SIMS(TwoCopies):
         reduce_and_unscale(self.outer, theta, self._ranks, scaler, at_theta.connected)
         if self.prox:
             add_proximal(theta, challenger.parameters, self.prox, target=0)
-        return self._report(batch, here, there, at_theta.aux, scaled=scaler is not None)
+        term_here = self._regularize(self.model, self._buffers)
+        if term_here is not None:
+            term_here.add_to(theta, self._ranks)
+        return self._report(batch, here, there, (term_here, term_there), at_theta.aux, scaled=scaler is not None)
 
     def _optimizers_of_update(self) -> list[Optimizer]:
         return [self.inner, self.outer] if self.order == "simultaneous" else [self.outer]
@@ -223,19 +240,28 @@ class SIMS(TwoCopies):
             restore()
         return again
 
-    def _report(self, batch: Batch, here: GlobalBatch, there: GlobalBatch, aux: Any, scaled: bool) -> MeritReport:
+    def _report(
+        self,
+        batch: Batch,
+        here: GlobalBatch,
+        there: GlobalBatch,
+        terms: Sequence[Term | None],
+        aux: Any,
+        scaled: bool,
+    ) -> MeritReport:
         settings = self._settings(here)
         weights = merit.weights(here.adjusted, there.adjusted, **settings)
         distance = squared_distance(self._theta, self._challenger.parameters, self._ranks) if self.prox else 0.0
         h = merit.h(here.adjusted, there.adjusted, **settings, prox=self.prox, squared_distance=distance)
         sound = [gradients_finite(optimizer, self._ranks) for optimizer in self._optimizers()]
-        counts, labelled, losses, rivals, w, (value,), (outer_sound,), (inner_sound,) = to_host(
-            here.count, here.labelled, here.losses, there.losses, weights, h, *sound
+        counts, labelled, losses, rivals, w, (value,), (outer_sound,), (inner_sound,), *found = to_host(
+            here.count, here.labelled, here.losses, there.losses, weights, h, *sound, *tensors_of(*terms)
         )
         by_name = self._tasks.by_name
         check_counts(self._tasks, counts)
         for values, where in ((losses, "the model"), (rivals, "the challenger")):
             check_losses(self._tasks, values, labelled, self._lower_bounds, self.transform.positive, where)
+        regularizer = check_terms(found, "the model", "the challenger")
         skipped = None
         if not any(labelled):
             skipped = NO_LABEL
@@ -252,29 +278,5 @@ class SIMS(TwoCopies):
             merit=value,
             aux=aux,
             skipped=skipped,
+            regularizer=regularizer,
         )
-
-
-@final
-class FOOPS(SIMS):
-    r"""The merit function of the losses themselves: the saddle of :class:`SIMS` with :math:`\psi(x) = x`.
-
-    The largest unit decides: it is what SIMS is compared with. Arguments as in :class:`SIMS`; only the default of
-    ``transform`` differs.
-
-    Example:
-        >>> from functools import partial
-        >>> import torch
-        >>> from torch.optim import SGD
-        >>> from torchsims import FOOPS
-        >>> model = torch.nn.Linear(1, 2)
-        >>> method = FOOPS(model, tau=1.0, outer=partial(SGD, lr=0.1), inner=partial(SGD, lr=0.5))
-        >>> report = method.step(lambda model, x: (model(x) - 1).square().mean(0), torch.ones(3, 1))
-        >>> round(report.merit, 4)
-        0.6931
-
-    Reference:
-        Chen et al., Efficient first-order optimization on the Pareto set for multi-objective learning, 2025.
-    """
-
-    _default_transform: ClassVar[type[Transform]] = Identity

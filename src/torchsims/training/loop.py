@@ -13,6 +13,7 @@ from torch.amp.grad_scaler import GradScaler
 from torch.optim import Adam
 
 from torchsims.losses import TaskLosses
+from torchsims.models import find_regularizer
 from torchsims.training.batches import count_batches, load_batches, shards, training_batches
 from torchsims.training.callbacks import Callback
 from torchsims.training.checkpoints import (
@@ -116,7 +117,13 @@ class _Session:
         self.autocast = nullcontext if dtype is None else partial(torch.autocast, world.device.type, dtype)
         self.trainer = Trainer(
             resolved.method.build(
-                self.model, self.workload.tasks, config.lr, adam, evaluation=config.evaluation, seed=config.seed
+                self.model,
+                self.workload.tasks,
+                config.lr,
+                adam,
+                evaluation=config.evaluation,
+                seed=config.seed,
+                regularizer=find_regularizer(self.model),
             ),
             self.task_losses,
             steps=config.epochs * self.steps_per_epoch,

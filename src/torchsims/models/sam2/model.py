@@ -11,6 +11,7 @@ from torch.nn.functional import interpolate
 from torchsims._extras import needs
 from torchsims.models.dense.blocks import resize
 from torchsims.models.outputs import check_outputs, make_per_task
+from torchsims.models.regularized import Regularized
 from torchsims.models.sam2.adapters import MultiLoRA, TaskTensor
 from torchsims.models.sam2.configs import SIZES, sam2_config
 from torchsims.models.sources import check_name, check_source
@@ -24,7 +25,7 @@ LARGE = "facebook/sam2.1-hiera-large"
 
 
 @final
-class SAM2MTL(nn.Module):
+class SAM2MTL(Regularized):
     r"""The paper's model: a frozen SAM2.1 image encoder with one shared LoRA, and one neck and mask decoder per task.
 
     .. math::
@@ -38,7 +39,8 @@ class SAM2MTL(nn.Module):
     - ``multilora``: :math:`n` is ``parallel``; :math:`\sigma_i \in \mathbb{R}^d` starts at zero.
     - ``mtsam``: every task :math:`t` has features of its own, so the trunk sees every image once per task. The
       ``task_rank`` matrices :math:`G_v \in \mathbb{R}^{r \times r}` start at zero. The LayerNorms of the blocks are
-      trained, and one frozen neck serves all tasks. :meth:`regularizer` is a term of the objective.
+      trained, and one frozen neck serves all tasks. :meth:`regularizer` is a term of the objective, which the commands
+      add; see :class:`~torchsims.models.Regularized`.
 
     With LoRA and MultiLoRA the trunk runs once for all tasks. Each output channel is one learned dense prompt, added to
     the embedding of the image at stride 16; mask token 0 is decoded at stride 4 and resized to the image. Each task has

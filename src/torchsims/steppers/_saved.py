@@ -1,0 +1,78 @@
+"""The state of a stepper: how it is returned, checked and loaded."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import nn
+
+from torchsims._statistics import WithStatistics
+from torchsims.normalizers import Normalizer
+from torchsims.steppers._passes import Tasks
+from torchsims.steppers._states import check_parameters, check_type, copied_state
+
+__all__ = ["Saved"]
+
+
+class Saved(ABC):
+    """What a stepper saves: all that a run needs to go on, except the model itself and the global random generators."""
+
+    normalizer: Normalizer | None
+    _names: Sequence[str]
+    _theta: Sequence[nn.Parameter]
+    _tasks: Tasks
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that a run needs to go on, except the model itself and the global random generators.
+
+        It can be saved with `torch.save` and loaded with ``weights_only=True``. Between :meth:`backward` and
+        :meth:`update` it is that of half a step.
+        """
+        self._check_idle()
+        return {
+            "method": type(self).__name__,
+            "parameters": {name: list(p.shape) for name, p in zip(self._names, self._theta, strict=True)},
+            "tasks": {"names": list(self._tasks.names), "named": self._tasks.named},
+            **self._state(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Load what :meth:`state_dict` returned; if it does not fit, nothing changes."""
+        if state.get("method") != type(self).__name__:
+            raise ValueError(
+                f"The state should be one of `{type(self).__name__}`. Found one of `{state.get('method', 'unknown')}`."
+            )
+        before = copied_state(self.state_dict())
+        if before.keys() != state.keys():
+            raise ValueError(f"The state should have the entries {sorted(before)}. Found {sorted(state)}.")
+        check_parameters(before["parameters"], state["parameters"])
+        try:
+            self._load(state)
+        except KeyError as error:
+            self._load(before)
+            raise ValueError(f"The state should be complete. Found no entry {error} in a part of it.") from error
+        except BaseException:
+            self._load(before)
+            raise
+
+    @abstractmethod
+    def _check_idle(self) -> None:
+        """Raise where the state must not be looked at."""
+
+    def _statistics(self) -> list[WithStatistics]:
+        """Return the modules that keep statistics."""
+        return [] if self.normalizer is None else [self.normalizer]
+
+    def _state(self) -> dict[str, Any]:
+        if self.normalizer is None:
+            return {}
+        return {"normalizer": self.normalizer.state_dict(), "normalizer_type": type(self.normalizer).__name__}
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        names, expected = tuple(state["tasks"]["names"]), self._tasks.expected
+        if names and expected is not None and names != expected:
+            raise ValueError(f"The state should be one of the tasks {list(expected)}. Found one of {list(names)}.")
+        self._tasks = Tasks(names, state["tasks"]["named"], expected)
+        if self.normalizer is not None:
+            check_type(self.normalizer, state["normalizer_type"])
+            self.normalizer.load_state_dict(state["normalizer"])
