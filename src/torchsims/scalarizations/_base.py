@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import ClassVar, TypeAlias
 
 import torch
@@ -48,7 +49,7 @@ class Scalarization(WithStatistics, ABC):
             raise ValueError(f"Parameter `tasks` should hold distinct names. Found `tasks = {tasks!r}`.")
         self.tasks = None if tasks is None else tuple(tasks)
 
-    def forward(self, losses: Losses, labelled: Tensor | None = None) -> Tensor:
+    def forward(self, losses: Losses, labelled: Tensor | None = None, *, check: bool | None = None) -> Tensor:
         """Return the objective and, in training mode, update the running statistics.
 
         Args:
@@ -56,8 +57,14 @@ class Scalarization(WithStatistics, ABC):
                 losses is that of ``tasks`` where the method has names, and any fixed order elsewhere.
             labelled: the tasks that count, `... x m`, in the same order (names sorted where the method has none); all
                 by default. Entries of unlabelled tasks are ignored, whatever they hold.
+            check: whether to raise if a loss is not above zero where it must be; by default on a processor only,
+                because elsewhere this waits for the losses. Compiled code is never checked.
         """
-        return self.objective(*self._read(losses, labelled))
+        stacked, known = self._read(losses, labelled)
+        wanted = stacked.device.type == "cpu" if check is None else check
+        if wanted and self.positive and not torch.compiler.is_compiling():
+            self._check_positive(losses, stacked)
+        return self.objective(stacked, known)
 
     @abstractmethod
     def objective(self, losses: Tensor, labelled: Tensor) -> Tensor:
@@ -84,3 +91,19 @@ class Scalarization(WithStatistics, ABC):
         if self.tasks is not None and stacked.shape[-1] != len(self.tasks):
             raise ValueError(f"The losses should be those of {sorted(self.tasks)}. Found {stacked.shape[-1]} losses.")
         return stacked
+
+    def _check_positive(self, losses: Losses, stacked: Tensor) -> None:
+        if bool(((stacked > 0) & stacked.isfinite()).all()):
+            return
+        *_, task, value = next(
+            (*index, stacked[index].item()) for index in product(*map(range, stacked.shape)) if _bad(stacked[index])
+        )
+        names = self.tasks or (sorted(losses) if isinstance(losses, Mapping) else range(stacked.shape[-1]))
+        raise ValueError(
+            f"The loss of task `{names[task]}` should be above 0 for `{type(self).__name__}`, and finite. "
+            f"Found {value}: a task without labels is left out with `labelled`."
+        )
+
+
+def _bad(loss: Tensor) -> bool:
+    return not (bool(loss > 0) and bool(loss.isfinite()))

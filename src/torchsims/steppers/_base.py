@@ -11,11 +11,12 @@ from torch.amp.grad_scaler import GradScaler
 from torch.optim import Optimizer
 
 from torchsims.normalizers import Normalizer
+from torchsims.steppers._accumulation import check_closure
 from torchsims.steppers._copies import Buffers
 from torchsims.steppers._distributed import Ranks
 from torchsims.steppers._global_batch import GlobalBatch, Sums, check_bounds, reduce_losses
 from torchsims.steppers._gradients import clip
-from torchsims.steppers._model_checks import ParameterCheck, check_tensors, renormalized_weights
+from torchsims.steppers._model_checks import ParameterCheck, check_object, check_tensors, renormalized_weights
 from torchsims.steppers._noise import Generator, RandomGenerators
 from torchsims.steppers._notices import DROPPED, Notice
 from torchsims.steppers._optimizers import restorer
@@ -47,8 +48,10 @@ class Stepper(Saved, Generic[R]):
         regularizer: Regularizer | None,
         tasks: Sequence[str] | None = None,
     ) -> None:
+        super().__init__()
         self.model = model
         self.normalizer = normalize
+        check_object("normalize", normalize, Normalizer, "EMA()")
         self._lower_bounds = dict(lower_bounds or {})
         check_bounds(self._lower_bounds)
         check_callable(regularizer)
@@ -81,24 +84,28 @@ class Stepper(Saved, Generic[R]):
         """
         before = self._transaction
         try:
-            report = self.backward(task_losses, *micro_batches, scaler=scaler)
-            self.update()
+            self.backward(task_losses, *micro_batches, scaler=scaler)
+            return self.update()
         except BaseException:
             if self._transaction is not before:  # interrupted between the two
                 self._transaction.fail()
             raise
-        return report
 
-    def backward(self, task_losses: Callable[..., Any], *micro_batches: Any, scaler: GradScaler | None = None) -> R:
+    def backward(
+        self, task_losses: Callable[..., Any] | None = None, *micro_batches: Any, scaler: GradScaler | None = None
+    ) -> R:
         """Compute the gradients of a step and leave them, unscaled, in ``.grad``; arguments as in :meth:`step`.
 
-        If anything fails, on any rank, an error is raised and all is as before: parameters, buffers, statistics,
-        optimizers and random generators. Gradients that were not used by :meth:`update` are dropped, with a warning: to
-        accumulate gradients, give all micro-batches to one call.
+        Without a closure, the batch is made of the micro-batches that :meth:`accumulate` kept. If anything fails, on
+        any rank, an error is raised and all is as before: parameters, buffers, statistics, optimizers and random
+        generators. Gradients that were not used by :meth:`update` are dropped, with a warning.
         """
         self._check_ready()
-        self._warn_if_dropped()
-        self._transaction.drop()
+        if task_losses is None and not micro_batches:
+            task_losses, micro_batches = self._accumulated.take()
+        check_closure(task_losses)
+        self._drop_accumulated()
+        self._drop_unused_gradients()
         if scaler is not None and not scaler.is_enabled():
             scaler = None
         if scaler is not None and has_unscaled(scaler, self._optimizers()):
@@ -112,6 +119,7 @@ class Stepper(Saved, Generic[R]):
                 batch = Batch(
                     closure=task_losses,
                     micro_batches=tuple((micro_batch,) for micro_batch in micro_batches) or ((),),
+                    parameters=self._all_parameters(),
                     tasks=self._tasks,
                     ranks=self._ranks,
                     noise=self._generators.capture(),
@@ -130,24 +138,42 @@ class Stepper(Saved, Generic[R]):
             raise
         return report
 
-    def update(self) -> None:
+    def update(self, *, scaler: GradScaler | None = None) -> R:
         """Apply the gradients that :meth:`backward` left, unless it reported that the step is skipped.
+
+        Without a :meth:`backward`, take the step of all micro-batches that :meth:`accumulate` kept.
 
         This is where the optimizers step. If one raises, on any rank, the whole step is undone. For that the parameters
         and the states of the optimizers are copied before, and the copies are released after. Several ranks exchange
         one flag.
+
+        Args:
+            scaler: a gradient scaler as in :meth:`step`, for micro-batches of :meth:`accumulate`; otherwise it is an
+                argument of :meth:`backward`.
+
+        Returns:
+            The report of the step.
         """
         self._check_idle()
         transaction = self._transaction
-        if transaction.report is None:
-            raise RuntimeError("Method `update` should follow `backward`. Found no gradients that wait for it.")
+        if transaction.report is None and self._accumulated:
+            task_losses, micro_batches = self._accumulated.take()
+            return self.step(task_losses, *micro_batches, scaler=scaler)
+        report = transaction.report
+        if report is None:
+            raise RuntimeError(
+                "Method `update` should follow `backward` or `accumulate`. Found no gradients that wait for it."
+            )
+        if scaler is not None:
+            raise ValueError("The scaler should be an argument of `backward` if it is called. Found it in `update`.")
         try:
-            if transaction.report.skipped is None:
+            if report.skipped is None:
                 self._update()
             transaction.commit()
         except BaseException:
             transaction.fail()
             raise
+        return report
 
     @property
     def optimizers(self) -> tuple[Optimizer, ...]:
@@ -160,14 +186,18 @@ class Stepper(Saved, Generic[R]):
         Returns:
             The norm of the model's gradients before clipping, those of a method's own parameters included.
         """
+        if self._transaction.report is None:
+            raise RuntimeError(
+                "Gradients should be clipped between `backward` and `update`. Found none that wait for an update."
+            )
         norm, *_ = [clip(optimizer, max_norm, norm_type, self._ranks) for optimizer in self._optimizers()]
         return norm
 
     def end_epoch(self) -> None:
-        """Close an epoch, for methods and normalizers that use epoch means. Gradients without an update are dropped."""
+        """Close an epoch, for methods and normalizers that use epoch means. What waits for an update is dropped."""
         self._check_idle()
-        self._warn_if_dropped()
-        self._transaction.drop()
+        self._drop_accumulated()
+        self._drop_unused_gradients()
         for module in self._statistics():
             module.end_epoch()
 
@@ -204,6 +234,10 @@ class Stepper(Saved, Generic[R]):
 
         return [*buffers, value_restorer(self._renormalized), self._ranks.restorer(), restore]
 
+    def _all_parameters(self) -> list[nn.Parameter]:
+        """Return the trainable parameters of all copies."""
+        return self._theta
+
     def _all_buffers(self) -> list[Buffers]:
         """Return the buffers of all copies."""
         return [self._buffers]
@@ -238,9 +272,10 @@ class Stepper(Saved, Generic[R]):
         torch.clear_autocast_cache()  # it may hold casts of the old parameters
         self._after_update()
 
-    def _warn_if_dropped(self) -> None:
+    def _drop_unused_gradients(self) -> None:
         if self._transaction.report is not None and self._transaction.report.skipped is None:
             self._dropped()
+        self._transaction.drop()
 
     def _drop_gradients(self) -> None:
         for optimizer in self._optimizers():

@@ -1,4 +1,4 @@
-"""What a stepper needs of a model: checked at construction, and before every step."""
+"""What a stepper needs of its arguments and of a model: checked at construction, and before every step."""
 
 from collections.abc import Callable, Iterator
 from typing import final
@@ -7,7 +7,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
-__all__ = ["ParameterCheck", "check_copyable", "check_tensors", "check_wrapped", "renormalized_weights"]
+__all__ = ["ParameterCheck", "check_copyable", "check_object", "check_tensors", "check_wrapped", "renormalized_weights"]
+
+
+def check_object(option: str, value: object, kind: type, example: str) -> None:
+    """Raise if an option holds the name or the class of something, or anything else, instead of an object."""
+    if value is not None and not isinstance(value, kind):
+        found = f"the class `{value.__name__}`" if isinstance(value, type) else repr(value)
+        raise TypeError(f"Parameter `{option}` should be an object, such as `{example}`. Found {found}.")
 
 
 def check_tensors(model: nn.Module) -> None:

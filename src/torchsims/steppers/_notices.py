@@ -4,11 +4,22 @@ import inspect
 import warnings
 from typing import final
 
-__all__ = ["DROPPED", "EQUAL_COPIES", "Notice", "warn"]
+__all__ = ["DROPPED", "EQUAL_COPIES", "UNSAVED", "UNUSED", "Notice", "warn"]
 
 DROPPED = (
     "The gradients of a `backward` without an `update` were dropped. "
-    "To accumulate gradients, give all micro-batches to one call: `step(task_losses, *micro_batches)`."
+    "To accumulate gradients, give all micro-batches to one call: `step(task_losses, *micro_batches)`, or one "
+    "by one to `accumulate`."
+)
+
+UNUSED = (
+    "The micro-batches that `accumulate` kept were dropped. "
+    "Call `update` before the end of an epoch, and before a `step` or `backward` of another batch."
+)
+
+UNSAVED = (
+    "The state does not hold the micro-batches that `accumulate` keeps. Call `update` before `state_dict`, or they "
+    "will be missing in a run that goes on from this state."
 )
 
 EQUAL_COPIES = (

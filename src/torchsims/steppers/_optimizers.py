@@ -32,9 +32,10 @@ def make_optimizer(
         model: the model, whose frozen parameters do no harm.
     """
     if not callable(factory):
+        kind = "optimizer" if isinstance(factory, Optimizer) else "object"
         raise TypeError(
             f"Parameter `{option}` should make an optimizer when it is called with named parameters, such as "
-            f"`partial(Adam, lr=1e-3)`. Found `{type(factory).__name__}`, which cannot be called."
+            f"`partial(Adam, lr=1e-3)`. Found an {kind} of type `{type(factory).__name__}`, which cannot be called."
         )
     named = list(named)
     optimizer = factory(list(named))

@@ -83,10 +83,14 @@ class Tasks:
 @final
 @dataclass
 class Batch:
-    """The inputs of one step: the closure, its micro-batches, and all that must be the same in every pass over them."""
+    """The inputs of one step: the closure, its micro-batches, and all that must be the same in every pass over them.
+
+    The parameters are those of all copies.
+    """
 
     closure: Callable[..., Any]
     micro_batches: tuple[tuple[Any, ...], ...]
+    parameters: Sequence[nn.Parameter]
     tasks: Tasks
     ranks: Ranks
     noise: Noise
@@ -100,7 +104,7 @@ class Batch:
 
     def read(self, module: nn.Module, micro_batch: tuple[Any, ...]) -> Reading:
         """Call the closure."""
-        with self.ranks.forward(module), self.autocast(), running_closure():
+        with self.ranks.forward(module), self.autocast(), running_closure(self.parameters):
             reading = read(self.closure(module, *micro_batch))
         order = self.tasks.order(reading)
         if torch.is_grad_enabled():

@@ -1,6 +1,5 @@
 """The state of a stepper: how it is returned, checked and loaded."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,13 +7,15 @@ from torch import nn
 
 from torchsims._statistics import WithStatistics
 from torchsims.normalizers import Normalizer
+from torchsims.steppers._accumulation import Accumulating
+from torchsims.steppers._notices import UNSAVED, Notice
 from torchsims.steppers._passes import Tasks
 from torchsims.steppers._states import check_parameters, check_type, copied_state
 
 __all__ = ["Saved"]
 
 
-class Saved(ABC):
+class Saved(Accumulating):
     """What a stepper saves: all that a run needs to go on, except the model itself and the global random generators."""
 
     normalizer: Normalizer | None
@@ -22,19 +23,19 @@ class Saved(ABC):
     _theta: Sequence[nn.Parameter]
     _tasks: Tasks
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._unsaved = Notice(UNSAVED)
+
     def state_dict(self) -> dict[str, Any]:
         """Return all that a run needs to go on, except the model itself and the global random generators.
 
         It can be saved with `torch.save` and loaded with ``weights_only=True``. Between :meth:`backward` and
-        :meth:`update` it is that of half a step.
+        :meth:`update` it is that of half a step. Micro-batches of :meth:`accumulate` are no part of it.
         """
-        self._check_idle()
-        return {
-            "method": type(self).__name__,
-            "parameters": {name: list(p.shape) for name, p in zip(self._names, self._theta, strict=True)},
-            "tasks": {"names": list(self._tasks.names), "named": self._tasks.named},
-            **self._state(),
-        }
+        if self._accumulated:
+            self._unsaved()
+        return self._saved_state()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Load what :meth:`state_dict` returned; if it does not fit, nothing changes."""
@@ -42,7 +43,7 @@ class Saved(ABC):
             raise ValueError(
                 f"The state should be one of `{type(self).__name__}`. Found one of `{state.get('method', 'unknown')}`."
             )
-        before = copied_state(self.state_dict())
+        before = copied_state(self._saved_state())
         if before.keys() != state.keys():
             raise ValueError(f"The state should have the entries {sorted(before)}. Found {sorted(state)}.")
         check_parameters(before["parameters"], state["parameters"])
@@ -54,10 +55,16 @@ class Saved(ABC):
         except BaseException:
             self._load(before)
             raise
+        self._drop_accumulated()
 
-    @abstractmethod
-    def _check_idle(self) -> None:
-        """Raise where the state must not be looked at."""
+    def _saved_state(self) -> dict[str, Any]:
+        self._check_idle()
+        return {
+            "method": type(self).__name__,
+            "parameters": {name: list(p.shape) for name, p in zip(self._names, self._theta, strict=True)},
+            "tasks": {"names": list(self._tasks.names), "named": self._tasks.named},
+            **self._state(),
+        }
 
     def _statistics(self) -> list[WithStatistics]:
         """Return the modules that keep statistics."""

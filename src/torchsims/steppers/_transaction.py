@@ -2,12 +2,14 @@
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Generic, TypeVar, final
 
 import torch
+from torch import Tensor
 
 from torchsims.steppers._reports import Report
 
@@ -15,6 +17,8 @@ __all__ = ["Transaction", "check_outside_closure", "running_closure"]
 
 R = TypeVar("R", bound=Report)
 Reversal = Callable[[], None]
+
+_BACKWARD = "A closure should only compute losses. Found a call of `backward` inside of it: leave that to the method."
 
 _closure_runs: ContextVar[bool] = ContextVar("closure_runs", default=False)
 
@@ -98,13 +102,29 @@ def _mode_restorer(device: torch.device) -> Reversal:
 
 
 @contextmanager
-def running_closure() -> Iterator[None]:
-    """Note that a closure runs."""
+def running_closure(parameters: Sequence[Tensor] = ()) -> Iterator[None]:
+    """Note that a closure runs, and raise if it back-propagates.
+
+    Args:
+        parameters: the parameters whose gradients it must leave alone.
+    """
+    gradients = [p.grad for p in parameters]
     _closure_runs.set(True)
     try:
         yield
+    except RuntimeError as error:
+        if _raised_by_backward(error):
+            raise RuntimeError(_BACKWARD) from error
+        raise
     finally:
         _closure_runs.set(False)
+    if any(p.grad is not gradient for p, gradient in zip(parameters, gradients, strict=True)):
+        raise RuntimeError(_BACKWARD)
+
+
+def _raised_by_backward(error: BaseException) -> bool:
+    frames = traceback.walk_tb(error.__traceback__)
+    return any(frame.f_code is torch.autograd.backward.__code__ for frame, _ in frames)
 
 
 def check_outside_closure() -> None:

@@ -110,6 +110,9 @@ class TwoCopies(Stepper[MeritReport]):
         theirs = zip(self._names, self._challenger.parameters, strict=True)
         return [*super()._replicated(), *((f"`{name}` of the challenger", p) for name, p in theirs)]
 
+    def _all_parameters(self) -> list[nn.Parameter]:
+        return [*super()._all_parameters(), *self._challenger.parameters]
+
     def _all_buffers(self) -> list[Buffers]:
         return [*super()._all_buffers(), self._challenger.buffers]
 

@@ -17,6 +17,7 @@ from torchsims.steppers._base import Stepper
 from torchsims.steppers._global_batch import GlobalBatch, check_counts, check_losses, to_host
 from torchsims.steppers._gradients import gradients_finite, inform_scaler, raise_nonfinite_gradients, unscale
 from torchsims.steppers._held_weights import HeldWeights, WeightedPass
+from torchsims.steppers._model_checks import check_object
 from torchsims.steppers._noise import Generator
 from torchsims.steppers._optimizers import OptimizerFactory, load_optimizer, make_optimizer
 from torchsims.steppers._passes import Batch
@@ -122,6 +123,9 @@ class Aggregated(Stepper[Report]):
         process_group: Any = None,
         regularizer: Regularizer | None = None,
     ) -> None:
+        check_object("transform", transform, Transform, "Log()")
+        if isinstance(aggregation, str | type):
+            check_object("aggregation", aggregation, Aggregation, "MGDA()")
         self.aggregation = aggregation if isinstance(aggregation, Aggregation) else from_torchjd(aggregation)
         super().__init__(
             model,

@@ -15,6 +15,7 @@ from torchsims.scalarizations import Scalarization, from_torchjd
 from torchsims.steppers._base import Stepper
 from torchsims.steppers._global_batch import GlobalBatch, check_counts, check_losses, to_host
 from torchsims.steppers._gradients import gradients_finite, raise_nonfinite_gradients, reduce_and_unscale
+from torchsims.steppers._model_checks import check_object
 from torchsims.steppers._noise import Generator
 from torchsims.steppers._optimizers import OptimizerFactory, load_optimizer, make_optimizer
 from torchsims.steppers._passes import Batch, Pass
@@ -78,6 +79,8 @@ class Scalarized(Stepper[ObjectiveReport]):
         process_group: Any = None,
         regularizer: Regularizer | None = None,
     ) -> None:
+        if isinstance(scalarization, str | type):
+            check_object("scalarization", scalarization, Scalarization, "EW()")
         if not isinstance(scalarization, Scalarization):
             scalarization = from_torchjd(scalarization)
         self.scalarization = scalarization
@@ -120,7 +123,7 @@ class Scalarized(Stepper[ObjectiveReport]):
         losses = reduced.adjusted.detach().requires_grad_()
         own = tuple(self.scalarization.parameters())
         with torch.enable_grad():
-            objective = self.scalarization(losses, reduced.labelled)
+            objective = self.scalarization(losses, reduced.labelled, check=False)
             coefficients, *gradients = torch.autograd.grad(objective, (losses, *own), materialize_grads=True)
         return objective.detach(), coefficients, tuple(gradients)
 

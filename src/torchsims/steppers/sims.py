@@ -18,6 +18,7 @@ from torchsims.steppers._gradients import (
     reduce_and_unscale,
     squared_distance,
 )
+from torchsims.steppers._model_checks import check_object
 from torchsims.steppers._noise import Generator
 from torchsims.steppers._optimizers import OptimizerFactory, restorer
 from torchsims.steppers._passes import Batch, Pass
@@ -133,6 +134,7 @@ class SIMS(TwoCopies):
     ) -> None:
         self.tau, self.prox, self.augment, self.perturb = tau, prox, augment, perturb
         self.order, self.evaluation, self.seed = order, evaluation, seed
+        check_object("transform", transform, Transform, "Log()")
         self.transform = self._default_transform() if transform is None else transform
         self._preference = dict(preference or {})
         self._check_options()

@@ -188,7 +188,7 @@ def _descent(problem: Problem, method: Scalarization) -> Gradients:
     def gradients(copies: list[Tensor], scale: Tensor) -> tuple[Tensors, Snapshot, Tensors]:
         def objective(theta: Tensor) -> tuple[Tensor, Tensor]:
             losses = problem.losses(theta)
-            return method(losses * scale).sum(), losses
+            return method(losses * scale, check=False).sum(), losses
 
         (theta,) = copies
         gradient, losses = torch.func.grad(objective, has_aux=True)(theta)
