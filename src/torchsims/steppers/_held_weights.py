@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from torchsims._statistics import WithStatistics
+from torchsims.aggregations import Aggregation, WeightedAggregation
 from torchsims.losses import Reading
 from torchsims.steppers._copies import Buffers
 from torchsims.steppers._passes import Batch, Pass
@@ -22,6 +23,8 @@ class HeldWeights(WithStatistics):
 
     Args:
         every: the number of steps from one computation to the next.
+        aggregation: the method.
+        at_parameters: whether its gradients are those by the shared parameters.
 
     Attributes:
         weights: the weights of the tasks, `m`; NaN for a task that had no label when they were computed.
@@ -30,10 +33,16 @@ class HeldWeights(WithStatistics):
 
     weights: Tensor
 
-    def __init__(self, every: int) -> None:
+    def __init__(self, every: int, aggregation: Aggregation, *, at_parameters: bool) -> None:
         super().__init__()
         if not (isinstance(every, int) and every > 0):
             raise ValueError(f"Parameter `every` should be a positive integer. Found `every = {every}`.")
+        if every > 1 and not (at_parameters and isinstance(aggregation, WeightedAggregation)):
+            found = aggregation.name if at_parameters else "shared='representation'"
+            raise ValueError(
+                "Parameter `every` should be 1 for the gradients at a representation, whose passes are short, and for "
+                f"methods without weights. Found `every = {every}` and `{found}`."
+            )
         self.every = every
         self.steps = 0  # a number and not a buffer: reading it in a step waits for no device
         self._register_statistics("weights")
@@ -43,10 +52,9 @@ class HeldWeights(WithStatistics):
         """Whether the next step computes the weights."""
         return self.steps % self.every == 0
 
-    def keep(self, weights: Tensor, labelled: Tensor) -> None:
-        """Keep the weights of the tasks with labels, `k`; the others keep theirs."""
-        before = self._get_statistic("weights", torch.zeros_like(labelled, dtype=weights.dtype))
-        self.weights = before.masked_scatter(labelled, weights)
+    def keep(self, weights: Tensor, tasks: Tensor, like: Tensor) -> None:
+        """Keep the weights of the tasks with labels, `k`, among all, as many as ``like``; the others keep theirs."""
+        self.weights = self._get_statistic("weights", like).index_copy(0, tasks, weights.to(like))
 
     def get(self, like: Tensor) -> Tensor:
         """Return the weights of all tasks, `m`; zero for those that have none yet."""

@@ -46,7 +46,8 @@ class Sharing:
         reach = torch.zeros(len(found), tasks)
         for row, each in zip(reach, found, strict=True):
             row[list(each)] = 1
-        reach = ranks.sum(reach.to(ranks.device))
+        if ranks.size > 1:  # else the host knows
+            reach = ranks.sum(reach.to(ranks.device))
         reached = [[task for task, n in enumerate(row) if n] for row in reach.tolist()]
         if not self._given:
             self.shared |= {name for name, by in zip(self._names, reached, strict=True) if len(by) > 1}

@@ -146,13 +146,7 @@ class Aggregated(Stepper[Report]):
         self.transform = self.aggregation.transform if transform is None else transform
         self._chunk = chunk
         self._features = find_features(model, features, shared, self.aggregation, self._clean_name)
-        self._held = HeldWeights(every)
-        if every > 1 and (self._features is not None or not isinstance(self.aggregation, WeightedAggregation)):
-            found = "shared='representation'" if self._features is not None else self.aggregation.name
-            raise ValueError(
-                "Parameter `every` should be 1 for the gradients at a representation, whose passes are short, and for "
-                f"methods without weights. Found `every = {every}` and `{found}`."
-            )
+        self._held = HeldWeights(every, self.aggregation, at_parameters=self._features is None)
         self._sharing = Sharing(self._names, None if isinstance(shared, str) else shared)
         own = [(f"aggregation.{name}", p) for name, p in self.aggregation.named_parameters()]
         self.outer = make_optimizer("outer", outer, [*zip(self._names, self._theta, strict=True), *own], model)
@@ -170,7 +164,8 @@ class Aggregated(Stepper[Report]):
             if scaler is None:
                 raise_nonfinite_gradients(batch, nullcontext(self.model), losses)
             return self._overflow(report, scaler)
-        w = self._set_gradients(reduced, rows, heads)
+        # As indices: what a mask selects has a size that the host would wait for.
+        w = self._set_gradients(reduced, rows, heads, torch.tensor(tasks, device=reduced.losses.device))
         term = self._regularize(self.model, self._buffers)
         if term is not None:
             term.add_to(self._theta, self._ranks)
@@ -238,7 +233,11 @@ class Aggregated(Stepper[Report]):
 
     @torch.no_grad()
     def _set_gradients(
-        self, reduced: GlobalBatch, rows: Rows | WeightedPass, heads: Mapping[tuple[int, int], Tensor]
+        self,
+        reduced: GlobalBatch,
+        rows: Rows | WeightedPass,
+        heads: Mapping[tuple[int, int], Tensor],
+        tasks: Tensor,
     ) -> Tensor:
         """Leave the direction in the gradients, and return the weights of the losses in it, `m`."""
         slope = self.transform.slope(reduced.adjusted)
@@ -249,20 +248,20 @@ class Aggregated(Stepper[Report]):
             return (self._held.get(slope) * slope / reduced.unit).where(reduced.labelled, 0)
         coefficients = reduced.per_total(slope)  # (task,)
         for block in rows.blocks:
-            block.mul_(coefficients[reduced.labelled, None].to(block))
-        direction, w = self._aggregate(rows, reduced)
+            block.mul_(coefficients[tasks, None].to(block))
+        direction, w = self._aggregate(rows, reduced, tasks)
         if self._held.every > 1:
-            self._held.keep(w.to(slope), reduced.labelled)
+            self._held.keep(w, tasks, slope)
         for index, gradient in rows.gradients(direction).items():
             self._theta[index].grad = gradient
         for (index, task), gradient in heads.items():
             p, part = self._theta[index], gradient * coefficients[task].to(gradient)
             p.grad = part if p.grad is None else p.grad + part
-        return torch.zeros_like(slope).masked_scatter(reduced.labelled, w.to(slope)) * slope / reduced.unit
+        return torch.zeros_like(slope).index_copy(0, tasks, w.to(slope)) * slope / reduced.unit
 
-    def _aggregate(self, rows: Rows, reduced: GlobalBatch) -> tuple[list[Tensor], Tensor]:
+    def _aggregate(self, rows: Rows, reduced: GlobalBatch, tasks: Tensor) -> tuple[list[Tensor], Tensor]:
         """Return the direction, block by block, and the weights of the rows in it, `k`."""
-        losses = reduced.adjusted[reduced.labelled]
+        losses = reduced.adjusted[tasks]
         if not rows.blocks:  # nothing is shared
             return [], torch.ones_like(losses)
         if isinstance(self.aggregation, WeightedAggregation):
