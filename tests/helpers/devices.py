@@ -35,7 +35,7 @@ class Accelerated(Tensor):
 
     @staticmethod
     def __new__(cls: type["Accelerated"], value: Tensor) -> "Accelerated":
-        made: Accelerated = torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+        made: Accelerated = torch.Tensor._make_wrapper_subclass(
             cls,
             value.size(),
             strides=value.stride(),
@@ -54,15 +54,17 @@ class Accelerated(Tensor):
     def numpy(self, **_: Any) -> Any:
         raise TypeError("A tensor of the second device should be copied to the processor first.")
 
-    def __repr__(self, **_: Any) -> str:
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return f"Accelerated({self.value!r})"
 
     @classmethod
-    def __torch_dispatch__(cls, function: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(  # type: ignore[override]  # as the documentation of torch has it
+        cls, function: Any, kinds: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         raise RuntimeError(f"`{function}` met a tensor of the second device outside of `accelerator()`.")
 
 
-class Accelerator(TorchDispatchMode):
+class Accelerator(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """The second device.
 
     Attributes:
@@ -70,7 +72,7 @@ class Accelerator(TorchDispatchMode):
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.waits: list[str] = []
 
     def __torch_dispatch__(self, function: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:

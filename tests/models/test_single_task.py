@@ -147,6 +147,7 @@ def test_the_terms_of_all_networks_are_added() -> None:
     model = SingleTask(CHANNELS, partial(small_sam2, adapter="mtsam"))
     regularizer = find_regularizer(model)
     assert regularizer is not None
-    terms = [network.regularizer() for network in model.networks]
+    networks: Any = model.networks
+    terms = [network.regularizer() for network in networks]
     torch.testing.assert_close(regularizer(model), torch.stack(terms).sum())
     assert find_regularizer(make_single()) is None

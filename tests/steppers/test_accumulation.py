@@ -1,5 +1,6 @@
 """Micro-batches that are given one by one take the step of one call with all of them, and are never silently lost."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -114,7 +115,7 @@ def test_closures_are_compared_by_value_and_others_refused() -> None:
     method.update()
 
 
-WASTES = {
+WASTES: dict[str, Callable[[Any], Any]] = {
     "end_epoch": lambda method: method.end_epoch(),
     "step": lambda method: method.step(task_losses, make_data(seed=9)),
     "backward": lambda method: (method.backward(task_losses, make_data(seed=9)), method.update()),

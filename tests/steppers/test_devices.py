@@ -74,7 +74,7 @@ READS: dict[str, Callable[[Tensor], Any]] = {
     "copy": lambda x: torch.zeros(len(x), dtype=x.dtype).copy_(x),
     "nonzero": lambda x: x.nonzero(),
     "mask": lambda x: x[x > 0],
-    "unique": lambda x: x.unique(),
+    "unique": torch.unique,
     "equal": lambda x: torch.equal(x, x + 1),
 }
 

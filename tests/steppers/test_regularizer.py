@@ -28,7 +28,8 @@ def half_square(model: nn.Module) -> Tensor:
 def quartic(model: nn.Module) -> Tensor:
     """Return a nonlinear term that leaves out some parameters."""
     assert isinstance(model, Net)  # also inside of a wrapper
-    return torch.stack([p.pow(4).sum() for p in (model.stem.weight, model.heads["a"].bias)]).sum()
+    some: Any = (model.stem.weight, model.heads["a"].bias)
+    return torch.stack([p.pow(4).sum() for p in some]).sum()
 
 
 def sgd_with_decay(named: Sequence[tuple[str, nn.Parameter]], lr: float) -> SGD:

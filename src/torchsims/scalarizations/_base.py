@@ -95,13 +95,11 @@ class Scalarization(WithStatistics, ABC):
     def _check_positive(self, losses: Losses, stacked: Tensor) -> None:
         if bool(((stacked > 0) & stacked.isfinite()).all()):
             return
-        *_, task, value = next(
-            (*index, stacked[index].item()) for index in product(*map(range, stacked.shape)) if _bad(stacked[index])
-        )
+        index = next(index for index in product(*map(range, stacked.shape)) if _bad(stacked[index]))
         names = self.tasks or (sorted(losses) if isinstance(losses, Mapping) else range(stacked.shape[-1]))
         raise ValueError(
-            f"The loss of task `{names[task]}` should be above 0 for `{type(self).__name__}`, and finite. "
-            f"Found {value}: a task without labels is left out with `labelled`."
+            f"The loss of task `{names[index[-1]]}` should be above 0 for `{type(self).__name__}`, and finite. "
+            f"Found {stacked[index].item()}: a task without labels is left out with `labelled`."
         )
 
 

@@ -95,10 +95,11 @@ class Accumulating(ABC):
         """Drop the gradients that wait for an update, with a warning."""
 
 
-def check_closure(closure: object) -> None:
-    """Raise if the closure is not a function, such as its result."""
+def check_closure(closure: Callable[..., Any] | None) -> Callable[..., Any]:
+    """Return the closure; raise if it is not a function, but its result, for example."""
     if not callable(closure):
         raise TypeError(
             "The closure should be a function `task_losses(model, batch)` that returns the losses. "
             f"Found `{type(closure).__name__}`, which cannot be called."
         )
+    return closure

@@ -103,7 +103,7 @@ class Stepper(Saved, Generic[R]):
         self._check_ready()
         if task_losses is None and not micro_batches:
             task_losses, micro_batches = self._accumulated.take()
-        check_closure(task_losses)
+        closure = check_closure(task_losses)
         self._drop_accumulated()
         self._drop_unused_gradients()
         if scaler is not None and not scaler.is_enabled():
@@ -117,7 +117,7 @@ class Stepper(Saved, Generic[R]):
         try:
             with torch.enable_grad(), outside_autocast(self._ranks.device) as autocast:
                 batch = Batch(
-                    closure=task_losses,
+                    closure=closure,
                     micro_batches=tuple((micro_batch,) for micro_batch in micro_batches) or ((),),
                     parameters=self._all_parameters(),
                     tasks=self._tasks,
@@ -234,7 +234,7 @@ class Stepper(Saved, Generic[R]):
 
         return [*buffers, value_restorer(self._renormalized), self._ranks.restorer(), restore]
 
-    def _all_parameters(self) -> list[nn.Parameter]:
+    def _all_parameters(self) -> Sequence[nn.Parameter]:
         """Return the trainable parameters of all copies."""
         return self._theta
 

@@ -1,7 +1,7 @@
 """The base class of steppers with two copies: the challenger, the random iterate, and their state."""
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal, TypeAlias
 
@@ -110,7 +110,7 @@ class TwoCopies(Stepper[MeritReport]):
         theirs = zip(self._names, self._challenger.parameters, strict=True)
         return [*super()._replicated(), *((f"`{name}` of the challenger", p) for name, p in theirs)]
 
-    def _all_parameters(self) -> list[nn.Parameter]:
+    def _all_parameters(self) -> Sequence[nn.Parameter]:
         return [*super()._all_parameters(), *self._challenger.parameters]
 
     def _all_buffers(self) -> list[Buffers]:
