@@ -86,8 +86,7 @@ class Aggregated(Stepper[Report]):
             model's modules and the global ones need not be given. All passes see the same numbers.
         process_group: the ranks that share a batch; those of the wrapper, or else all of them, by default.
         regularizer: a term :math:`R(\theta)` of the objective that belongs to no task, as a function of the model (the
-            one inside `DistributedDataParallel`) that returns a scalar and draws no random numbers. In a step that is
-            skipped it is left out too.
+            one inside `DistributedDataParallel`): a scalar, without random numbers. A skipped step skips it too.
 
     Attributes:
         outer: the optimizer, an ordinary one: schedulers and parameter groups work on it.
