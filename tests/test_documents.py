@@ -16,6 +16,7 @@ import torchsims.sklearn
 from torchsims import (
     aggregations,
     data,
+    diagnosis,
     merit,
     methods,
     metrics,
@@ -40,6 +41,7 @@ MODULES = [
     scalarizations,
     aggregations,
     transforms,
+    diagnosis,
     data,
     data.scenes,
     data.tables,
@@ -60,7 +62,13 @@ MODULES = [
 
 @pytest.mark.parametrize(
     ("document", "least"),
-    [("README.md", 4), ("docs/tables.md", 1), ("docs/configuration.md", 5), ("docs/plugins.md", 5)],
+    [
+        ("README.md", 4),
+        ("docs/tables.md", 1),
+        ("docs/configuration.md", 5),
+        ("docs/plugins.md", 5),
+        ("docs/diagnosis.md", 2),
+    ],
 )
 def test_the_code_of_a_page_runs_from_top_to_bottom(document: str, least: int) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / document).read_text(), flags=re.MULTILINE | re.DOTALL)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what `__getattr__` does, for readers and type checkers
     from torchsims import aggregations, merit, normalizers, problems, scalarizations, transforms
+    from torchsims.diagnosis import Diagnosis, diagnose
     from torchsims.losses import TaskLosses
     from torchsims.steppers import FOOPS, SIMS, Aggregated, MeritReport, ObjectiveReport, Report, Scalarized, Stepper
     from torchsims.training import load
@@ -19,6 +20,7 @@ __all__ = [
     "FOOPS",
     "SIMS",
     "Aggregated",
+    "Diagnosis",
     "MeritReport",
     "ObjectiveReport",
     "Predictor",
@@ -28,6 +30,7 @@ __all__ = [
     "TablePredictor",
     "TaskLosses",
     "aggregations",
+    "diagnose",
     "load",
     "merit",
     "normalizers",
@@ -38,6 +41,8 @@ __all__ = [
 
 _MODULES = ("aggregations", "merit", "normalizers", "problems", "scalarizations", "transforms")
 _HOMES = {
+    "Diagnosis": "torchsims.diagnosis",
+    "diagnose": "torchsims.diagnosis",
     "TaskLosses": "torchsims.losses",
     "load": "torchsims.training",
     "Predictor": "torchsims.workloads",

@@ -54,6 +54,7 @@ class AtParameters:
     Attributes:
         total: the totals of the tasks on this rank, `m`.
         count: the counts of the tasks on this rank, `m`.
+        scalars: whether every loss was a scalar without a count.
         aux: what the closure returned beside the losses; a tuple if there are several micro-batches.
         found: by parameter and task, the scaled gradient of the total, where the task's graph reaches the parameter.
         blocks: the gradients of the tasks with labels by the shared parameters, `k x n` for each.
@@ -67,8 +68,9 @@ class AtParameters:
         self.found: Found = [{} for _ in parameters]
         self.blocks: list[Tensor] = []
         readings = [self._backward_and_release(reading) for reading in run_closure(batch, module)]
-        total, count, aux = zip(*readings, strict=True)
+        total, count, scalars, aux = zip(*readings, strict=True)
         self.total, self.count = torch.stack(total).sum(0), torch.stack(count).sum(0)
+        self.scalars = all(scalars)
         self.aux: Any = aux[0] if batch.single else aux
 
     def select(self, tasks: list[int], shared: list[int]) -> None:
@@ -84,15 +86,15 @@ class AtParameters:
     def gradients(self, direction: Sequence[Tensor]) -> dict[int, Tensor]:
         return {i: unstacked(d, p) for (i, p), d in zip(self._shared.items(), direction, strict=True)}
 
-    def _backward_and_release(self, reading: Reading) -> tuple[Tensor, Tensor, Any]:
-        """Back-propagate every task, and return the totals and counts without their graph."""
+    def _backward_and_release(self, reading: Reading) -> tuple[Tensor, Tensor, bool, Any]:
+        """Back-propagate every task, and return what was read without its graph."""
         tasks = [i for i, part in enumerate(reading.parts) if part.requires_grad]
         groups = [tasks[i : i + self._chunk] for i in range(0, len(tasks), self._chunk)]
         self._batch.scale(torch.zeros_like(reading.total))  # a scaler that has scaled nothing cannot unscale
         for group in groups:
             pull = self._one if len(group) == 1 else self._several
             pull(reading, group, group is not groups[-1])
-        return reading.total.detach(), reading.count, reading.aux
+        return reading.total.detach(), reading.count, reading.scalars, reading.aux
 
     def _one(self, reading: Reading, group: list[int], retain: bool) -> None:
         (task,) = group
