@@ -67,7 +67,7 @@ MODULES = [
         ("docs/tables.md", 1),
         ("docs/configuration.md", 5),
         ("docs/plugins.md", 5),
-        ("docs/diagnosis.md", 2),
+        ("docs/diagnosis.md", 3),
     ],
 )
 def test_the_code_of_a_page_runs_from_top_to_bottom(document: str, least: int) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from torchsims import __version__
+from torchsims.cli._diagnose import diagnose
 from torchsims.cli._inputs import bad_input
 from torchsims.cli._models import models
 from torchsims.cli._reproduce import reproduce
@@ -47,6 +48,7 @@ def methods(name: Annotated[str | None, typer.Argument(help="Only this one.")] =
 
 for _command, _name in ((train, "train"), (compare, "compare"), (predict, "predict"), (report, "report")):
     app.command(_name)(_command)
+app.command("diagnose")(diagnose)
 app.command("export")(export)
 app.command("models")(models)
 app.add_typer(reproduce, name="reproduce")

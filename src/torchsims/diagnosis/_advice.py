@@ -109,7 +109,7 @@ def _conflicts(diagnosis: Diagnosis) -> Iterator[Finding]:
     (a, b), cosine = min(found.items(), key=lambda item: item[1])
     layers = {title: matrix[a][b] for title, matrix in diagnosis.layers.items() if not isnan(matrix[a][b])}
     layer = min(layers, key=lambda title: layers[title])
-    more = f" Pairs below {CONFLICT}: {len(found)}." if len(found) > 1 else ""
+    more = f" {len(found)} pairs are below {CONFLICT}." if len(found) > 1 else ""
     yield Finding(
         "conflict",
         tuple(dict.fromkeys(task for pair in found for task in pair)),

@@ -1,8 +1,9 @@
 """What every command leaves behind: numbers as JSON, tables, figures and one self-contained page.
 
 A :class:`Report` is the result of a command and :func:`write_report` writes its folder; :func:`run_report`,
-:func:`comparison_report` and :func:`prediction_report` make reports of runs and predictions. What draws is imported
-when it is first used, so that a command can check its input before matplotlib is loaded.
+:func:`comparison_report`, :func:`prediction_report` and :func:`diagnosis_report` make reports of runs, predictions and
+diagnoses. What draws is imported when it is first used, so that a command can check its input before matplotlib is
+loaded.
 """
 
 from importlib import import_module
@@ -16,6 +17,7 @@ from torchsims.reporting._tables import Column, Row, markdown
 if TYPE_CHECKING:  # what `__getattr__` does, for readers and type checkers
     from torchsims.reporting._bars import heat_maps, metric_against
     from torchsims.reporting._comparison import comparison_report, delta_b_by_label, run_report, worst_shortfalls
+    from torchsims.reporting._diagnosis import diagnosis_report
     from torchsims.reporting._predictions import output_names, prediction_report
 
 __all__ = [
@@ -30,6 +32,7 @@ __all__ = [
     "check_output_dir",
     "comparison_report",
     "delta_b_by_label",
+    "diagnosis_report",
     "heat_maps",
     "live_table",
     "markdown",
@@ -46,6 +49,7 @@ __all__ = [
 _HOMES = {
     "_bars": ("heat_maps", "metric_against"),
     "_comparison": ("comparison_report", "delta_b_by_label", "run_report", "worst_shortfalls"),
+    "_diagnosis": ("diagnosis_report",),
     "_predictions": ("output_names", "prediction_report"),
 }
 

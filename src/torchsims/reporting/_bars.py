@@ -16,6 +16,7 @@ from torchsims.reporting._style import COLOURS, WIDTH, add_legend, figure_text
 LINE = 0.36  # inches of a label of one or two lines
 LETTERS = 50  # in a line of a label
 AROUND = 0.9  # inches beside the labels
+TICK_LETTERS = 28  # in a line of a label at an axis of a heat map
 PANEL = 1.9  # inches of a curve
 DARK = 0.45  # brightness below which white letters can be read
 BEFORE, AFTER = COLOURS[0], COLOURS[1]
@@ -85,8 +86,8 @@ def metric_against(
 
 def heat_maps(
     panels: Mapping[str, NDArray[np.float64]],
-    across: tuple[str, Sequence[float]],
-    up: tuple[str, Sequence[float]],
+    across: tuple[str, Sequence[float | str]],
+    up: tuple[str, Sequence[float | str]],
     name: str,
     *,
     low_is_good: bool = False,
@@ -96,8 +97,8 @@ def heat_maps(
 
     Args:
         panels: `up x across`, by title; NaN where there is no number.
-        across: name and values of the horizontal axis; text between dollar signs is a formula.
-        up: name and values of the vertical axis.
+        across: name and values, or labels, of the horizontal axis; text between dollar signs in the name is a formula.
+        up: name and values, or labels, of the vertical axis.
         name: what the numbers are.
         low_is_good: whether green is low.
         limits: numbers at the ends of the colours; the smallest and the largest number by default.
@@ -122,13 +123,34 @@ def heat_maps(
             red, green, blue, _ = image.cmap(image.norm(panel[cell]))
             dark = 0.3 * red + 0.6 * green + 0.1 * blue < DARK
             axis.text(cell[1], cell[0], text, ha="center", va="center", color="white" if dark else "black", fontsize=8)
-        axis.set_xticks(range(len(across[1])), [f"{value:g}" for value in across[1]])
-        axis.set_yticks(range(len(up[1])), [f"{value:g}" for value in up[1]])
+        turned = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if isinstance(across[1][0], str) else {}
+        axis.set_xticks(range(len(across[1])), list(map(_tick, across[1])), **turned)
+        axis.set_yticks(range(len(up[1])), list(map(_tick, up[1])))
         axis.set_xlabel(across[0])
         axis.set_title(figure_text(title))
     axes[0].set_ylabel(up[0])
     figure.colorbar(image, ax=axes, label=figure_text(name))
     return figure
+
+
+def share_bars(shares: Mapping[str, Mapping[str, float]]) -> Figure:
+    """Return one bar per task for each of two kinds of shares: by the name of what is summed up, then by task."""
+    tasks = list(next(iter(shares.values())))
+    figure, axis = _label_axis({task: [] for task in tasks}, "share of the gradients", more=0.3)
+    height = 0.8 / len(shares)
+    colours = dict(zip(shares, COLOURS, strict=False))
+    for row, (name, values) in enumerate(shares.items()):
+        at = [index + (row - (len(shares) - 1) / 2) * height for index in range(len(tasks))]
+        known = [value if isfinite(value) else 0.0 for value in values.values()]
+        axis.barh(at, known, height=0.9 * height, color=colours[name])
+    marks = [Line2D([], [], color=colour, marker="s", markersize=8, linestyle="none") for colour in colours.values()]
+    axis.set_xlim(0.0, 1.0)
+    add_legend(figure, marks, [f"in a sum of {name}" for name in shares])
+    return figure
+
+
+def _tick(value: float | str) -> str:
+    return figure_text(value, TICK_LETTERS) if isinstance(value, str) else f"{value:g}"
 
 
 def _label_axis(values: Mapping[str, Sequence[float]], name: str, more: float = 0.0) -> tuple[Figure, Axes]:

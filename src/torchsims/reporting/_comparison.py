@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from torchsims.metrics import delta_b
 from torchsims.registry import Spec
 from torchsims.reporting._bars import delta_bars, paired_change
-from torchsims.reporting._curves import training_curves, validation_curves, weight_curves
+from torchsims.reporting._curves import cosine_curves, share_curves, training_curves, validation_curves, weight_curves
 from torchsims.reporting._pictures import predictions
 from torchsims.reporting._ranks import mean_ranks
 from torchsims.reporting._report import Failure, Report, Starved
@@ -25,6 +25,8 @@ CAPTIONS = {
     "training": "Mean training loss per epoch, in the units of the data.",
     "validation": "Metrics of the validation split after each epoch.",
     "weights": "Mean weight of each task per epoch.",
+    "gradient_shares": "Mean share of each task in the lengths of all gradients by the shared parameters, per epoch.",
+    "cosines": "Mean cosine of the gradients of two tasks per epoch, of the six pairs with the lowest at most.",
 }
 
 
@@ -175,11 +177,13 @@ def _run_figures(runs: Sequence[Run]) -> dict[str, Figure]:
     """Return the figures that every page of runs has, by name."""
     pictures = [run for run in runs if run.samples and "image" in run.samples]
     validated = any(run.history.validation for run in runs)
+    measured = [run for run in runs if run.history.cosines]
     return {
         **({"predictions": predictions(pictures)} if pictures else {}),
         "training": training_curves(runs),
         **({"validation": validation_curves(runs)} if validated else {}),
         "weights": weight_curves(runs),
+        **({"gradient_shares": share_curves(measured), "cosines": cosine_curves(measured)} if measured else {}),
     }
 
 

@@ -16,6 +16,7 @@ from torchsims.training.run import History, Run
 HEIGHT = 2.1  # inches of a panel
 LEGEND_LINE = 0.25  # inches
 CROSS = "X"
+PAIRS = 6  # of tasks, whose cosines are drawn
 WIDE = 100  # a wider range has ticks at powers of ten only
 Panels: TypeAlias = Sequence[tuple[str, Sequence[Sequence[float]]]]
 """Title and one curve per run; the first number of a curve is that of epoch 1."""
@@ -44,6 +45,22 @@ def validation_curves(runs: Sequence[Run]) -> Figure:
         curves = [run.history.validation.get(task, {}).get(metric, []) for run in runs]
         panels.append((f"{figure_text(task)}: validation {metric}{arrow}", curves))
     return _figure(runs, panels, log=False)
+
+
+def share_curves(runs: Sequence[Run]) -> Figure:
+    """Return the shares of the tasks in the lengths of all gradients, of the runs that measured them."""
+    return _figure(runs, _panels(runs, lambda history: history.shares, "share of the gradients"), log=True)
+
+
+def cosine_curves(runs: Sequence[Run]) -> Figure:
+    """Return the cosines of the gradients of two tasks: of the six pairs with the lowest means, the lowest first."""
+    pairs = dict.fromkeys((a, b) for run in runs for a, row in run.history.cosines.items() for b in row)
+    curves = {(a, b): [run.history.cosines.get(a, {}).get(b, []) for run in runs] for a, b in pairs}
+    known = {pair: [v for curve in of for v in curve if np.isfinite(v)] for pair, of in curves.items()}
+    means = {pair: float(np.mean(values)) if values else np.inf for pair, values in known.items()}
+    lowest = sorted(pairs, key=lambda pair: means[pair])[:PAIRS]
+    titles = [(f"{figure_text(a)} and {figure_text(b)}: cosine of the gradients", curves[a, b]) for a, b in lowest]
+    return _figure(runs, titles, log=False)
 
 
 def _panels(runs: Sequence[Run], pick: Callable[[History], Mapping[str, list[float]]], name: str) -> Panels:

@@ -18,8 +18,10 @@ from torchsims.reporting._page import render_page
 from torchsims.reporting._tables import Column, Row, file_name, markdown
 from torchsims.training.run import Run
 
-if TYPE_CHECKING:  # matplotlib is only imported by those who draw
+if TYPE_CHECKING:  # matplotlib is only imported by those who draw, torch by those who compute
     from matplotlib.figure import Figure
+
+    from torchsims.diagnosis import Diagnosis
 
 RESULTS = "results.json"
 
@@ -69,6 +71,7 @@ class Report:
     starved: Sequence[Starved] = ()
     failures: Sequence[Failure] = ()
     run: Run | None = None  # if it is the report of one; only in ``results.json``
+    diagnosis: "Diagnosis | None" = None  # if it is the report of one; only in ``results.json``
     downloads: Sequence[str] = ()  # names of files beside the page that it links to
 
 
@@ -155,6 +158,7 @@ def _results(report: Report, versions: Mapping[str, str], seconds: float) -> dic
         "failures": [asdict(entry) for entry in report.failures],
         **({"details": report.details} if report.details else {}),
         **({} if report.run is None else {"run": report.run.to_dict()}),
+        **({} if report.diagnosis is None else {"diagnosis": report.diagnosis.to_dict()}),
     }
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
+from torchsims.diagnosis import GradientValues
 from torchsims.training.run import Metrics
 
 
@@ -22,6 +23,7 @@ class StepValues:
     weights: Mapping[str, float]
     lr: float
     merit: float | None = None  # value of the merit function, for methods that have one
+    gradients: GradientValues | None = None  # before the step, if they were measured
 
 
 class Callback:
@@ -45,7 +47,7 @@ class Callback:
 
 @final
 class TensorBoard(Callback):
-    """Writes losses, weights, merit, learning rate and validation metrics to event files.
+    """Writes losses, weights, merit, learning rate, measured gradients and validation metrics to event files.
 
     Example:
         >>> callbacks = [TensorBoard(Path("runs/events"))]  # `train(config, folder, callbacks=callbacks)` fills it
@@ -71,6 +73,16 @@ class TensorBoard(Callback):
         for name, number in (("merit", values.merit), ("lr", values.lr)):
             if number is not None:
                 self._writer.add_scalar(name, number, step)
+        if values.gradients is not None:
+            self._add_gradients(step, values.gradients)
+
+    def _add_gradients(self, step: int, gradients: GradientValues) -> None:
+        for kind, by_task in (("norms", gradients.norms), ("shares", gradients.shares)):
+            for task, value in by_task.items():
+                self._writer.add_scalar(f"gradients/{kind}/{task}", value, step)
+        for task, row in gradients.cosines.items():
+            for other, value in row.items():
+                self._writer.add_scalar(f"gradients/cosines/{task}/{other}", value, step)
 
     def on_epoch(self, step: int, metrics: Metrics) -> None:
         for task, values in metrics.items():

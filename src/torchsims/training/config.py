@@ -109,6 +109,7 @@ class Execution:
     """
 
     checkpoint_every: int = setting(0, "Save a checkpoint after so many steps too, not only after epochs.", minimum=0)
+    monitor: int = setting(0, "Measure the gradients of all tasks every so many steps; 0 for never.", minimum=0)
     workers: int = setting(0, "Processes per run that load data.", minimum=0)
     threads: int = setting(0, "Threads per run; 0 for all cores, or one in a comparison.", minimum=0)
     jobs: int = setting(0, "Runs at a time in a comparison; 0 for as many as there are cores.", minimum=0)

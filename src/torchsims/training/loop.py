@@ -1,18 +1,17 @@
 """A training run from its configuration to its numbers: epochs, evaluation, checkpoints, selection."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.amp.grad_scaler import GradScaler
 from torch.optim import Adam
 
-from torchsims.losses import TaskLosses
 from torchsims.models import find_regularizer
 from torchsims.training.batches import count_batches, load_batches, shards, training_batches
 from torchsims.training.callbacks import Callback
@@ -24,6 +23,7 @@ from torchsims.training.checkpoints import (
     replace_file,
     save_checkpoint,
 )
+from torchsims.training.closure import RunClosure
 from torchsims.training.config import Execution, RunConfig, config_text
 from torchsims.training.evaluation import evaluate, predict_samples
 from torchsims.training.plain import as_type
@@ -39,7 +39,6 @@ from torchsims.workloads import Workload
 
 CONFIG = "config.toml"
 MOST_THREADS = 1024  # more than any machine has cores, and fewer than fill its memory
-AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 class StoppedError(Exception):
@@ -113,8 +112,8 @@ class _Session:
         load_start(self.model)
         self.frozen = frozen_sums(self.model)
         adam = partial(Adam, weight_decay=config.weight_decay)
-        dtype = AUTOCAST.get(config.autocast)
-        self.autocast = nullcontext if dtype is None else partial(torch.autocast, world.device.type, dtype)
+        closure = RunClosure(self.workload, config, world.device)
+        self.to_device = closure.to_device
         self.trainer = Trainer(
             resolved.method.build(
                 self.model,
@@ -125,27 +124,18 @@ class _Session:
                 seed=config.seed,
                 regularizer=find_regularizer(self.model),
             ),
-            self.task_losses,
+            closure,
             steps=config.epochs * self.steps_per_epoch,
             warmup=config.warmup,
             clip=config.clip,
             seed=config.seed,
             rank=world.rank,
-            scaler=GradScaler(world.device.type, enabled=dtype is torch.float16),
+            scaler=GradScaler(world.device.type, enabled=config.autocast == "fp16"),
             factors=config.rescale,
             callbacks=callbacks,
+            monitor_every=execution.monitor,
         )
         self.seconds = dict.fromkeys(("data", "step", "evaluation", "checkpoint"), 0.0)
-
-    def task_losses(self, model: nn.Module, batch: Mapping[str, Tensor]) -> TaskLosses:
-        with self.autocast():
-            predictions = self.workload.predict(model, batch)
-        losses = self.workload.losses(predictions, batch)
-        if not self.config.rescale:
-            return losses
-        assert isinstance(losses.total, Mapping)
-        scaled = {task: self.config.rescale.get(task, 1.0) * total for task, total in losses.total.items()}
-        return TaskLosses(total=scaled, count=losses.count)
 
     def train(self, asked: Callable[[], bool]) -> None:
         every = self.execution.checkpoint_every
@@ -221,13 +211,6 @@ class _Session:
             return {}
         rank, ranks, workers = self.world.rank, self.world.size, self.execution.workers
         return evaluate(self.workload, self.model, data, self.to_device, rank=rank, ranks=ranks, workers=workers)
-
-    def to_device(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        dtype = getattr(torch, self.config.dtype)
-        return {
-            name: value.to(self.world.device, dtype if value.is_floating_point() else None, non_blocking=True)
-            for name, value in batch.items()
-        }
 
     def save(self) -> None:
         with self.clock("checkpoint"):

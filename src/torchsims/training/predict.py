@@ -1,6 +1,6 @@
 """The model of a run, for data that it has never seen."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from torch import nn
 
 from torchsims.training.checkpoints import CHECKPOINT, fits_checkpoint, read_checkpoint
 from torchsims.training.config import RunConfig
-from torchsims.training.resolution import check_registered
+from torchsims.training.resolution import Resolved, check_registered
 from torchsims.training.seeding import mix
 from torchsims.training.trainable import load_trainable_state
 from torchsims.workloads import Predictor, Workload, restore_workload
@@ -63,9 +63,22 @@ def load_model(
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(mix(config.seed))  # frozen random weights are drawn again
             model = workload.build_model(config.model).to(device, getattr(torch, config.dtype))
-        selected = state["selection"]["model"] if config.select == "best" else None
-        load_trainable_state(model, selected or state["model"], state["frozen"])
+        _load_state(model, config, state)
     return workload, model
+
+
+def load_trained(model: nn.Module, resolved: Resolved, run: str | PathLike[str]) -> None:
+    """Load the parameters of a run into a model of the same configuration, whose data are those of the run."""
+    state = _read(run)
+    with fits_checkpoint(Path(run) / CHECKPOINT):
+        if state["workload"] != resolved.workload.prediction_state():
+            raise ValueError(f"The data in `{resolved.config.root}` is not what it was when the run began.")
+        _load_state(model, RunConfig.from_dict(state["config"]), state)
+
+
+def _load_state(model: nn.Module, config: RunConfig, state: Mapping[str, Any]) -> None:
+    selected = state["selection"]["model"] if config.select == "best" else None
+    load_trainable_state(model, selected or state["model"], state["frozen"])
 
 
 def read_run_config(run: str | PathLike[str]) -> RunConfig | None:

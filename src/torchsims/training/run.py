@@ -3,12 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan, nan
-from typing import Any, TypeAlias, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
 
 import numpy.typing as npt
 
 from torchsims.training.config import RunConfig
 from torchsims.training.plain import as_type
+
+if TYPE_CHECKING:  # a page needs no torch
+    from torchsims.diagnosis import GradientValues
 
 Metrics: TypeAlias = Mapping[str, Mapping[str, float]]
 """Task, then metric, then value; NaN after a divergence."""
@@ -17,6 +20,9 @@ Samples: TypeAlias = Mapping[str, npt.NDArray[Any]]
 """Arrays of some test images: ``"image"``, ``"truth/TASK"`` and ``"prediction/TASK"``."""
 
 Curve: TypeAlias = list[float]
+
+COSINES = "cosines "  # before the name of the first task, in the sums of the open epoch
+MEASURED = ("shares", "cosines")  # curves that older runs do not have
 
 
 @dataclass(eq=False)
@@ -38,6 +44,8 @@ class History:
     weights: dict[str, Curve] = field(default_factory=dict)  # mean weight, by task
     merit: Curve = field(default_factory=list)  # empty for methods without one
     validation: dict[str, dict[str, Curve]] = field(default_factory=dict)  # metrics of the validation split
+    shares: dict[str, Curve] = field(default_factory=dict)  # mean share of the gradients, by task, if it was measured
+    cosines: dict[str, dict[str, Curve]] = field(default_factory=dict)  # mean cosine of the gradients of two tasks
     open_sums: dict[str, dict[str, list[float]]] = field(default_factory=dict)
 
     @property
@@ -45,9 +53,18 @@ class History:
         """How many epochs are finished."""
         return len(next(iter(self.losses.values()), ()))
 
-    def record(self, losses: Mapping[str, float], weights: Mapping[str, float], merit: float | None = None) -> None:
+    def record(
+        self,
+        losses: Mapping[str, float],
+        weights: Mapping[str, float],
+        merit: float | None = None,
+        gradients: "GradientValues | None" = None,
+    ) -> None:
         """Add one step to the open epoch."""
         parts = {"losses": losses, "weights": weights, "merit": {} if merit is None else {"": merit}}
+        if gradients is not None:
+            parts |= {"shares": gradients.shares}
+            parts |= {f"{COSINES}{task}": row for task, row in gradients.cosines.items()}
         for part, values in parts.items():
             sums = self.open_sums.setdefault(part, {})
             for name, value in values.items():
@@ -62,6 +79,7 @@ class History:
             part: {name: total / count if count else nan for name, (total, count) in sums.items()}
             for part, sums in self.open_sums.items()
         }
+        before = self.epochs
         for curves, values in ((self.losses, means.get("losses", {})), (self.weights, means.get("weights", {}))):
             for task, value in values.items():
                 curves.setdefault(task, []).append(value)
@@ -69,6 +87,9 @@ class History:
         for task, metrics in validation.items():
             for metric, value in metrics.items():
                 self.validation.setdefault(task, {}).setdefault(metric, []).append(value)
+        _extend(self.shares, means.get("shares", {}), before)
+        for task in self.cosines.keys() | {part.removeprefix(COSINES) for part in means if part.startswith(COSINES)}:
+            _extend(self.cosines.setdefault(task, {}), means.get(f"{COSINES}{task}", {}), before)
         self.open_sums = {}
 
     def to_dict(self) -> dict[str, Any]:
@@ -78,8 +99,10 @@ class History:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "History":
         """Return the history that :meth:`to_dict` described; null stands for NaN."""
-        history = cls(**{name: as_type(values[name], hint) for name, hint in get_type_hints(cls).items()})
-        curves = [*history.losses.values(), *history.weights.values()]
+        hints = {name: hint for name, hint in get_type_hints(cls).items() if name in values or name not in MEASURED}
+        history = cls(**{name: as_type(values[name], hint) for name, hint in hints.items()})
+        curves = [*history.losses.values(), *history.weights.values(), *history.shares.values()]
+        curves += [curve for row in history.cosines.values() for curve in row.values()]
         if any(len(curve) != history.epochs for curve in curves) or len(history.merit) not in (0, history.epochs):
             raise ValueError("The curves of a history should have one number per epoch. Found others.")
         if any(len(entry) != 2 for sums in history.open_sums.values() for entry in sums.values()):
@@ -87,6 +110,12 @@ class History:
         if not all(history.validation.values()):
             raise ValueError("Every task that was validated should have a metric. Found one without.")
         return history
+
+
+def _extend(curves: dict[str, Curve], values: Mapping[str, float], before: int) -> None:
+    """Add an epoch to curves; NaN where nothing was measured in it, or in the ``before`` epochs before it."""
+    for name in [*curves, *(name for name in values if name not in curves)]:
+        curves.setdefault(name, [nan] * before).append(values.get(name, nan))
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, final
 
@@ -11,6 +12,7 @@ from torch.optim import Adam, Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from torchsims._starvation import StarvationMonitor, StarvationWarning
+from torchsims.diagnosis import GradientMonitor, GradientValues
 from torchsims.steppers import MeritReport, Report, Stepper
 from torchsims.training.callbacks import Callback, StepValues
 from torchsims.training.plain import check_alike
@@ -47,11 +49,14 @@ class Trainer:
         factors: Mapping[str, float] | None = None,  # that `task_losses` has; the history is without them
         names: Sequence[str] | None = None,  # of the tasks, if `task_losses` has numbers instead
         callbacks: Sequence[Callback] = (),
+        monitor_every: int = 0,  # steps between two measurements of the gradients; 0 for none
     ) -> None:
         self.method, self.task_losses, self.callbacks = method, task_losses, callbacks
         self._steps, self._clip, self._seed, self._rank, self._scaler = steps, clip, seed, rank, scaler
         self._factors, self._names = dict(factors or {}), names
         self.step_number = 0
+        self._monitor_every = monitor_every
+        self._monitor = GradientMonitor(method.model, names=names) if monitor_every else None
         self.history = History()
         self._starvation = StarvationMonitor()
         share = partial(warmup_then_decay, steps=steps, warmup=warmup)
@@ -71,6 +76,7 @@ class Trainer:
         """Take one step; its random numbers depend on the seed, the number of the step and the rank alone."""
         number = self.step_number
         self._seed_generators(mix(self._seed, number, self._rank))
+        gradients = self._measure(number, micro_batches)
         lr = self.method.optimizers[0].param_groups[0]["lr"]
         report = self.method.backward(self.task_losses, *micro_batches, scaler=self._scaler)
         if self._clip:
@@ -79,8 +85,8 @@ class Trainer:
         if self._scaler is not None and self._scaler.is_enabled():
             self._scaler.update()
         self._advance_schedules()
-        values = self._values(report, lr)
-        self.history.record(values.losses, values.weights, values.merit)
+        values = replace(self._values(report, lr), gradients=gradients)
+        self.history.record(values.losses, values.weights, values.merit, gradients)
         self.step_number += 1  # before the callbacks: one that raises finds a state that can be saved
         self._report_starved(report)
         for callback in self.callbacks:
@@ -117,6 +123,18 @@ class Trainer:
             schedule.last_epoch = last  # the rates themselves are in the optimizers
         self.history = History.from_dict(state["history"])
         self._starvation.load_state_dict(state["starved"])
+
+    def _measure(self, number: int, micro_batches: Sequence[Any]) -> GradientValues | None:
+        """Return the gradients of all tasks before a step, if it is time to; the step is the same with and without."""
+        if self._monitor is None or number % self._monitor_every:
+            return None
+        scale = 1.0 if self._scaler is None else self._scaler.get_scale()
+        try:
+            return self._monitor(self.task_losses, *micro_batches, scale=scale)
+        except Exception as error:  # whether the step fails too is for the step to say, on all ranks alike
+            for callback in self.callbacks:
+                callback.on_warning(f"The gradients before step {number + 1} could not be measured. {error}")
+            return None
 
     def _values(self, report: Report, lr: float) -> StepValues:
         losses, weights = dict(report.losses), dict(report.weights)
