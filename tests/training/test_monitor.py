@@ -84,7 +84,7 @@ def test_the_monitor_sees_the_gradients_of_autograd() -> None:
     lengths = [row.norm().item() for row in rows]
     assert list(found.norms.values()) == pytest.approx(lengths)
     assert list(found.shares.values()) == pytest.approx([length / sum(lengths) for length in lengths])
-    assert found.cosines["metres"]["pixels"] == pytest.approx(torch.cosine_similarity(*rows, dim=0).item())
+    assert found.cosines["metres"]["pixels"] == pytest.approx(torch.cosine_similarity(rows[0], rows[1], dim=0).item())
 
 
 def test_a_run_and_its_folder(tmp_path: Path) -> None:

@@ -99,8 +99,9 @@ def _read(prediction: Tensor, target: Tensor) -> Outputs:
     values = values[values.isfinite()]
     operation, lower, upper = _last_operation(prediction)
     outside = ((known < lower) | (known > upper)).double().mean().item()
-    ends = [end.item() for part in (values, known) for end in (part.min(), part.max())]
-    return Outputs(places, target.numel(), OutputRange(*ends, operation, lower, upper, outside), known.numel())
+    low, high, first, last = (end.item() for part in (values, known) for end in (part.min(), part.max()))
+    found = OutputRange(low, high, first, last, operation, lower, upper, outside)
+    return Outputs(places, target.numel(), found, known.numel())
 
 
 def _last_operation(prediction: Tensor) -> tuple[str, float, float]:
