@@ -170,7 +170,9 @@ def test_outputs_that_can_reach_their_targets_are_not(
 
     found = diagnose(make_net(), closure, data())
     assert found.findings == ()
-    assert found.outputs["b"].outside == 0
+    each = found.outputs["b"]
+    assert each.outside == 0
+    assert all(map(math.isfinite, (each.low, each.high, each.target_low, each.target_high)))
 
 
 def test_classes_are_not_compared_with_scores() -> None:
@@ -226,14 +228,16 @@ def test_a_batch_without_any_label() -> None:
     assert set(kinds(diagnose(make_net(), task_losses, empty))) == {"missing", "nothing shared"}
 
 
-def test_counts_of_several_numbers_per_sample() -> None:
-    """A task may count the numbers of its targets instead of the samples."""
+@pytest.mark.parametrize("each", ["sample", "number"])
+def test_a_target_of_several_numbers_counts_samples_or_numbers(each: str) -> None:
+    def known(batch: Data) -> Tensor:
+        return batch.known if each == "number" else batch.known[:, 0]
 
     def closure(model: nn.Module, batch: Data) -> Any:
-        out = model(batch.x)
-        prediction, error = torch.stack(list(out.values()), 1), (torch.stack(list(out.values()), 1) - batch.y).square()
-        total = {"all": (error * batch.known).sum(), "a": error[:, 0].sum()}
-        return TaskLosses(total, {"all": batch.known.sum(), "a": len(error)}), {"all": (prediction, batch.y)}
+        out = torch.stack(list(model(batch.x).values()), 1)
+        error = (out - batch.y).square()
+        total = {"all": (error if each == "number" else error.mean(1))[known(batch)].sum(), "a": error[:, 0].sum()}
+        return TaskLosses(total, {"all": known(batch).sum(), "a": len(error)}), {"all": (out, batch.y)}
 
-    known = torch.cat([d.known for d in data(share=0.6)]).double().mean().item()
-    assert diagnose(make_net(), closure, data(share=0.6)).missing["all"] == pytest.approx(1 - known)
+    share = torch.cat([known(d) for d in data(share=0.6)]).double().mean().item()
+    assert diagnose(make_net(), closure, data(share=0.6)).missing["all"] == pytest.approx(1 - share)
