@@ -172,7 +172,7 @@ class Diagnosis:
         if not shares:
             return "Nothing stands out."
         parts = f"shares of the gradient from {min(shares):.2g} to {max(shares):.2g}"
-        return f"Nothing stands out: {parts}" + ("." if lowest is None else f", lowest cosine {lowest:.2f}.")
+        return f"Nothing stands out: {parts}" + ("." if lowest is None else f", lowest cosine {lowest:z.2f}.")
 
 
 def _text(value: object) -> str:

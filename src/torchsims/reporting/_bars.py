@@ -119,7 +119,7 @@ def heat_maps(
     for axis, (title, panel) in zip(axes, panels.items(), strict=True):
         image = axis.imshow(panel, cmap=colours, vmin=low, vmax=high, origin="lower", aspect="auto")
         for cell in product(*map(range, panel.shape)):
-            text = f"{panel[cell]:.{decimals}f}" if isfinite(panel[cell]) else "none"
+            text = f"{panel[cell]:z.{decimals}f}" if isfinite(panel[cell]) else "none"
             red, green, blue, _ = image.cmap(image.norm(panel[cell]))
             dark = 0.3 * red + 0.6 * green + 0.1 * blue < DARK
             axis.text(cell[1], cell[0], text, ha="center", va="center", color="white" if dark else "black", fontsize=8)
