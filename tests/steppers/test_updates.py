@@ -127,6 +127,16 @@ def test_half_a_step_is_restored_to_the_start_of_the_step() -> None:
     assert_next_steps_agree(method, twin)
 
 
+@pytest.mark.parametrize("name", KINDS)
+def test_an_optimizer_that_someone_else_steps_says_where_it_belongs(name: str) -> None:
+    method = trained(name)
+    before = snapshot(method)
+    for optimizer in method.optimizers:
+        with pytest.raises(RuntimeError, match=r"in its `update`\. Found a call of `\w+.step` from elsewhere"):
+            optimizer.step()
+    assert differences(snapshot(method), before) == []
+
+
 @pytest.mark.parametrize("name", ["SIMS", "SIMS alternating", "EW"])
 def test_no_copy_outlives_the_step(name: str) -> None:
     method = trained(name)

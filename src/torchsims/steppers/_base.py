@@ -19,7 +19,7 @@ from torchsims.steppers._gradients import clip
 from torchsims.steppers._model_checks import ParameterCheck, check_object, check_tensors, renormalized_weights
 from torchsims.steppers._noise import Generator, RandomGenerators
 from torchsims.steppers._notices import DROPPED, Notice
-from torchsims.steppers._optimizers import restorer
+from torchsims.steppers._optimizers import restorer, take_step
 from torchsims.steppers._passes import Batch, Tasks, outside_autocast
 from torchsims.steppers._regularizer import Regularizer, Term, check_callable, differentiate
 from torchsims.steppers._replicas import ReplicaCheck, make_equal
@@ -268,7 +268,7 @@ class Stepper(Saved, Generic[R]):
             self._transaction.if_failed(restorer(optimizer))
         with self._ranks.raise_on_all():
             for optimizer in optimizers:
-                optimizer.step()
+                take_step(optimizer)
         torch.clear_autocast_cache()  # it may hold casts of the old parameters
         self._after_update()
 

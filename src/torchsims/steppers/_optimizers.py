@@ -3,6 +3,8 @@
 import copy
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from contextvars import ContextVar
 from typing import Any, TypeAlias
 
 from torch import Tensor, nn
@@ -12,10 +14,20 @@ from torchsims.steppers._notices import warn
 from torchsims.steppers._states import copied_state
 from torchsims.steppers._torch_private import clones, overwrite
 
-__all__ = ["OptimizerFactory", "load_optimizer", "make_optimizer", "parameters_of", "restorer", "same_options"]
+__all__ = [
+    "OptimizerFactory",
+    "load_optimizer",
+    "make_optimizer",
+    "parameters_of",
+    "restorer",
+    "same_options",
+    "take_step",
+]
 
 OptimizerFactory: TypeAlias = Callable[[list[tuple[str, nn.Parameter]]], Optimizer]
 """What makes an optimizer of named parameters, such as ``partial(Adam, lr=1e-3)``."""
+
+_method_steps: ContextVar[bool] = ContextVar("method_steps", default=False)
 
 _CONSTANT = (int, float, str, bool, type(None))
 
@@ -47,7 +59,27 @@ def make_optimizer(
             f"The optimizer should step without a closure. Found `{type(optimizer).__name__}`, which needs one."
         )
     _check_optimized(option, parameters_of(optimizer), named, model)
+    with suppress(AttributeError):  # a wrapper of an optimizer need not have hooks
+        optimizer.register_step_pre_hook(_refuse_foreign_step)
     return optimizer
+
+
+def take_step(optimizer: Optimizer) -> None:
+    """Let an optimizer of a method step, which it refuses to do when anyone else asks."""
+    try:
+        _method_steps.set(True)
+        optimizer.step()
+    finally:
+        _method_steps.set(False)
+
+
+def _refuse_foreign_step(optimizer: Optimizer, *_: Any) -> None:
+    if not _method_steps.get():
+        raise RuntimeError(
+            "The optimizers of a method should step in its `update`. "
+            f"Found a call of `{type(optimizer).__name__}.step` from elsewhere: remove it from your loop, or, where "
+            "Lightning's automatic optimization calls it, derive from `torchsims.lightning.MultiTaskModule`."
+        )
 
 
 def _check_optimized(

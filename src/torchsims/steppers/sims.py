@@ -20,7 +20,7 @@ from torchsims.steppers._gradients import (
 )
 from torchsims.steppers._model_checks import check_object
 from torchsims.steppers._noise import Generator
-from torchsims.steppers._optimizers import OptimizerFactory, restorer
+from torchsims.steppers._optimizers import OptimizerFactory, restorer, take_step
 from torchsims.steppers._passes import Batch, Pass
 from torchsims.steppers._regularizer import Regularizer, Term, check_terms, tensors_of
 from torchsims.steppers._reports import NO_LABEL, OVERFLOW, MeritReport, nan_if_unlabelled
@@ -229,7 +229,7 @@ class SIMS(TwoCopies):
             return False
         self._transaction.if_unused(restorer(self.inner))
         with self._ranks.raise_on_all():
-            self.inner.step()
+            take_step(self.inner)
         return True
 
     def _pass_after_move(self, batch: Batch, rewind: Callable[[], None]) -> Pass:
