@@ -13,6 +13,20 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported, here 
 # torch finds compiled code again by its graph, not by the instructions that it was made for.
 os.environ.setdefault("TORCH_COMPILE_CACHE_KEY_TAG", os.environ.get("ATEN_CPU_CAPABILITY", ""))
 
+LIGHTNING_WARNINGS = (
+    r"ignore:`isinstance\(treespec, LeafSpec\)` is deprecated:FutureWarning",  # of torch 2.13 about Lightning 2.6
+    r"ignore:The '.*_dataloader' does not have many workers:UserWarning",  # on a machine with many cores
+    r"ignore:Checkpoint directory .* exists and is not empty:UserWarning",  # where a run goes on
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let tests and examples of Lightning pass in spite of warnings that are harmless."""
+    for item in items:
+        if "lightning" in item.nodeid:
+            for warning in LIGHTNING_WARNINGS:
+                item.add_marker(pytest.mark.filterwarnings(warning))
+
 
 @pytest.fixture
 def call(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:

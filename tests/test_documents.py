@@ -12,6 +12,7 @@ import torchsims.data.digits
 import torchsims.data.folders
 import torchsims.data.scenes
 import torchsims.data.tables
+import torchsims.lightning
 import torchsims.sklearn
 from torchsims import (
     aggregations,
@@ -49,6 +50,7 @@ MODULES = [
     data.digits,
     data.folders,
     torchsims.sklearn,
+    torchsims.lightning,
     metrics,
     models,
     reporting,
@@ -68,6 +70,7 @@ MODULES = [
         ("docs/configuration.md", 5),
         ("docs/plugins.md", 5),
         ("docs/diagnosis.md", 3),
+        ("docs/lightning.md", 3),
     ],
 )
 def test_the_code_of_a_page_runs_from_top_to_bottom(document: str, least: int) -> None:

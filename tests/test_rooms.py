@@ -34,6 +34,7 @@ ALLOWED: dict[str, set[str]] = {
     "workloads": {"_extras", "_limits", "registry", "losses", "data", "models", "metrics"},
     "training": {"_starvation", "registry", "losses", "steppers", "diagnosis", "methods", "models", "workloads"},
     "sklearn": {"_starvation", "losses", "data", "models", "methods", "training"},
+    "lightning": {"_extras", "losses", "steppers"},
     "reporting": {"registry", "diagnosis", "metrics", "training", "workloads"},
     "synthetic": {"problems", "reporting", "training", *LOWER},
     "sweeps": {"_limits", "_starvation", "registry", "methods", "models", "reporting", "training", "workloads"},
@@ -51,7 +52,7 @@ ALLOWED: dict[str, set[str]] = {
     },
 }
 CORE = {"torch", "numpy"}
-# What a room may import beside the core: the extras `experiments`, `gradient`, `tables` and `vision`.
+# What a room may import beside the core: the extras `experiments`, `gradient`, `lightning`, `tables` and `vision`.
 EXTRAS: dict[str, set[str]] = {
     "aggregations": {"torchjd"},
     "scalarizations": {"torchjd"},
@@ -59,6 +60,7 @@ EXTRAS: dict[str, set[str]] = {
     "data": {"PIL", "filelock", "h5py", "pyarrow", "scipy"},
     "models": {"peft", "safetensors", "transformers"},
     "sklearn": {"sklearn"},
+    "lightning": {"lightning"},
     "metrics": {"torchmetrics"},
     "training": {"filelock", "safetensors", "tomli_w"},
     "reporting": {"jinja2", "matplotlib", "rich"},
@@ -120,6 +122,7 @@ def test_two_files_import_torch_distributed() -> None:
 def test_importing_the_package_loads_no_optional_dependency() -> None:
     optional = ["torchjd", "torchmetrics", "sklearn", "matplotlib", "rich", "typer", "cvxpy", "ecos", "quadprog"]
     optional += ["transformers", "peft", "safetensors", "PIL", "h5py", "scipy", "pandas", "pyarrow"]
+    optional += ["lightning", "pytorch_lightning"]
     modules = "torchsims, torchsims.aggregations, torchsims.steppers, torchsims.models"
     modules += ", torchsims.data, torchsims.data.tables, torchsims.data.clicks"
     code = f"import sys, {modules}; print([m for m in {optional} if m in sys.modules])"

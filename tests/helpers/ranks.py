@@ -16,7 +16,9 @@ from helpers.processes import CONTEXT
 Job = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
-def run_ranks(jobs: Mapping[str, Job], size: int = 2, timeout: float = 120) -> dict[str, list[Any]]:
+def run_ranks(
+    jobs: Mapping[str, Job], size: int = 2, timeout: float = 120, start_method: str = CONTEXT.get_start_method()
+) -> dict[str, list[Any]]:
     """Return what ``function(rank, *args)`` returns on every rank, in order of rank, for every job.
 
     All jobs run one after another in the same processes, because starting processes is what takes time. A job that
@@ -24,7 +26,7 @@ def run_ranks(jobs: Mapping[str, Job], size: int = 2, timeout: float = 120) -> d
     """
     with tempfile.TemporaryDirectory() as folder:
         start_processes(  # type: ignore[no-untyped-call]
-            _worker, (size, folder, dict(jobs), timeout), nprocs=size, start_method=CONTEXT.get_start_method()
+            _worker, (size, folder, dict(jobs), timeout), nprocs=size, start_method=start_method
         )
         results = [torch.load(Path(folder) / f"{rank}.pt", weights_only=False) for rank in range(size)]
     return {name: [result[name] for result in results] for name in jobs}
