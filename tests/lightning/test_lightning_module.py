@@ -17,8 +17,8 @@ from torch.optim.lr_scheduler import ExponentialLR, LambdaLR, ReduceLROnPlateau
 
 from helpers.lightning_modules import BATCHES, QUIET, Batches, Module, Validated, fit, plain_loop
 from helpers.methods import STEPPERS, tolerance, two_copies
-from helpers.support import Data, make_net, make_sims, parameters, sgd, task_losses
-from torchsims import SIMS, Scalarized, Stepper, TaskLosses
+from helpers.support import Data, make_net, make_sims, mean_losses, parameters, sgd, task_losses
+from torchsims import FOOPS, SIMS, Scalarized, Stepper, TaskLosses
 from torchsims.lightning import MultiTaskModule
 from torchsims.scalarizations import EW
 
@@ -154,7 +154,7 @@ def test_a_plateau_reduces_both_rates() -> None:
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "monitor": "val/a"}}
 
     module = Validated(make_sims, plateau)
-    trainer = Trainer(accelerator="cpu", max_epochs=3, **QUIET)  # type: ignore[arg-type]
+    trainer = Trainer(accelerator="cpu", max_epochs=3, **QUIET)
     trainer.fit(module, Batches(BATCHES), Batches(BATCHES[:2]))  # the loss falls, so that "max" never improves
     assert [each.param_groups[0]["lr"] for each in module.method.optimizers] == pytest.approx([0.0002, 0.001])
 
@@ -178,7 +178,7 @@ def test_checkpoints_are_written_by_steps_and_the_best_one_is_known(tmp_path: Pa
     weighted = ModelCheckpoint(tmp_path / "train", monitor="train/a/loss", every_n_train_steps=1)
     callbacks: list[Callback] = [by_step, best, weighted]
     module = Validated(make_sims)
-    trainer = Trainer(accelerator="cpu", max_epochs=2, callbacks=callbacks, **{**QUIET, "enable_checkpointing": True})  # type: ignore[arg-type]
+    trainer = Trainer(accelerator="cpu", max_epochs=2, callbacks=callbacks, **{**QUIET, "enable_checkpointing": True})
     trainer.fit(module, Batches(BATCHES), Batches(BATCHES[:2]))
     assert sorted(path.name for path in tmp_path.glob("*.ckpt")) == [f"step={step}.ckpt" for step in (12, 4, 8)]
     assert Path(best.best_model_path).exists()
@@ -244,7 +244,7 @@ class Oddities(MultiTaskModule):
 
 
 def test_names_of_tasks_become_safe_and_stay_different() -> None:
-    trainer = Trainer(accelerator="cpu", max_epochs=1, **QUIET)  # type: ignore[arg-type]
+    trainer = Trainer(accelerator="cpu", max_epochs=1, **QUIET)
     trainer.fit(Oddities(("mg/dL", "mg dL", "..", "Größe")), torch.ones(2, 3, 1))
     names = {name for name in trainer.callback_metrics if name.endswith("/loss")}
     assert names == {"train/mg_dL/loss", "train/mg_dL_2/loss", "train/__/loss", "train/Größe/loss"}
@@ -394,13 +394,14 @@ def test_a_module_is_validated_tested_and_used_for_predictions(tmp_path: Path) -
     trainer = fit(module, max_epochs=1)
     trainer.save_checkpoint(tmp_path / STATE, weights_only=True)
     fresh = Validated(make_sims, seed=5)
-    trainer = Trainer(accelerator="cpu", **QUIET)  # type: ignore[arg-type]
+    trainer = Trainer(accelerator="cpu", **QUIET)
     found = trainer.test(fresh, Batches(BATCHES[:1]), ckpt_path=tmp_path / STATE, verbose=False)
     assert found[0]["test/parameters"] == pytest.approx(parameters(module).sum().item())
     assert trainer.validate(fresh, Batches(BATCHES[:1]), verbose=False)[0].keys() == {"val/a"}
     predictions = trainer.predict(fresh, Batches(BATCHES[:2]))
     assert predictions is not None
-    assert torch.equal(predictions[1]["b"], module.net(BATCHES[1].x)["b"])
+    found_b: Any = predictions[1]
+    assert torch.equal(found_b["b"], module.net(BATCHES[1].x)["b"])
 
 
 def test_a_second_fit_starts_with_a_new_method_and_needs_no_new_module() -> None:
@@ -432,18 +433,14 @@ def test_the_challenger_can_be_validated() -> None:
 
 def test_losses_may_depend_on_the_trainer_and_return_more() -> None:
     class Curriculum(Module):
-        def task_losses(self, batch: Data) -> Any:  # type: ignore[override]
-            losses = super().task_losses(batch)
+        def task_losses(self, batch: Data) -> Any:
             factor = 1.0 + self.current_epoch
-            return TaskLosses({task: each * factor for task, each in losses.total.items()}, losses.count), factor
+            return mean_losses((factor, 1.0, 1.0))(self.net, batch), factor
 
         def log_report(self, report: Any) -> None:
             assert report.aux == 1.0 + self.current_epoch
 
-    sequential, joint = (
-        Curriculum(STEPPERS["FOOPS"]),
-        Curriculum(two_copies(type(STEPPERS["FOOPS"](make_net())), evaluation="joint")),
-    )
+    sequential, joint = (Curriculum(two_copies(FOOPS, evaluation=each)) for each in ("sequential", "joint"))
     fit(sequential)
     fit(joint)
     assert difference(sequential, joint) < 1e-12
@@ -462,15 +459,14 @@ class NotOurs(LightningModule):
 
     def training_step(self, batch: Data, batch_idx: int) -> Tensor:
         self.sims.step(task_losses, batch)
-        losses = task_losses(self.net, batch)
-        return torch.stack(list(losses.total.values())).sum()
+        return torch.stack(list(mean_losses()(self.net, batch).values())).sum()
 
     def configure_optimizers(self) -> Any:
         return self.sims.outer
 
 
 def test_automatic_optimization_in_a_module_that_is_not_ours_is_one_sentence() -> None:
-    trainer = Trainer(accelerator="cpu", max_epochs=1, **QUIET)  # type: ignore[arg-type]
+    trainer = Trainer(accelerator="cpu", max_epochs=1, **QUIET)
     message = r"should step in its `update`\. Found a call of `SGD.step` .* derive from `torchsims.lightning.MultiTask"
     with pytest.raises(RuntimeError, match=message):
         trainer.fit(NotOurs(), Batches(BATCHES))
@@ -481,11 +477,7 @@ def test_automatic_optimization_in_a_module_that_is_not_ours_is_one_sentence() -
     [
         (lambda model: "sims", TypeError, "should return a method such as .*. Found `str`"),
         (lambda model: make_sims(model.net), ValueError, "the model that it is given. Found one of `Net`"),
-        (
-            lambda model: SIMS(model, outer=SGD(model.parameters()), inner=sgd()),
-            TypeError,
-            "Found `SGD`, which cannot be called",
-        ),
+        (lambda model: make_sims(model, outer=SGD(model.parameters())), TypeError, "`SGD`, which cannot be called"),
     ],
 )
 def test_a_wrong_method_is_one_sentence(make: Any, error: type[Exception], message: str) -> None:

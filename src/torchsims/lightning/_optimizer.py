@@ -71,7 +71,7 @@ class MethodOptimizer(UnscaledOptimizer):
             self.method.end_epoch()
         self._epoch = epoch
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Call the closure, which computes the gradients, and update all copies."""
         if not self._stepping:
             raise RuntimeError(
