@@ -485,6 +485,33 @@ def test_a_wrong_method_is_one_sentence(make: Any, error: type[Exception], messa
         fit(Module(make))
 
 
+def test_a_training_step_of_ones_own_calls_ours() -> None:
+    class Replaced(Module):
+        def training_step(self, batch: Data, batch_idx: int) -> Tensor:
+            return torch.stack(list(mean_losses()(self.net, batch).values())).sum()
+
+    with pytest.raises(RuntimeError, match=r"calls `super\(\)` if it has one\. Found one that does not"):
+        fit(Replaced(make_sims))
+
+    class Extended(Module):
+        seen = 0
+
+        def training_step(self, batch: Data, batch_idx: int) -> Tensor:
+            self.seen += 1
+            return super().training_step(batch, batch_idx)
+
+    fit(module := Extended(make_sims))
+    assert module.seen == 14
+    assert difference(module, plain_loop(make_sims)) < 1e-12
+
+
+def test_manual_optimization_is_refused() -> None:
+    module = Module(make_sims)
+    module.automatic_optimization = False
+    with pytest.raises(ValueError, match="Found `automatic_optimization = False`"):
+        fit(module)
+
+
 def test_the_method_is_there_during_a_fit_only() -> None:
     with pytest.raises(RuntimeError, match="should be used during a fit"):
         _ = Module(make_sims).method

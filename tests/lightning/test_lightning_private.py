@@ -17,6 +17,7 @@ def test_a_scaler_leaves_gradients_alone_that_an_optimizer_unscales_itself() -> 
     optimizer = MethodOptimizer(make_sims(nn.Linear(1, 2)))
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0)
     with optimizer.taking_step():
+        optimizer.take_group()
         optimizer.method.backward(lambda model: model(torch.ones(1, 1))[0].square(), scaler=scaler)
         gradients = [p.grad.clone() for group in optimizer.param_groups for p in group["params"]]
         scaler.step(optimizer)

@@ -102,6 +102,11 @@ class MultiTaskModule(LightningModule, ABC):
         For schedulers, override it and return what Lightning knows, around ``super().configure_optimizers()``.
         """
         check_strategy(self.trainer)
+        if not self.automatic_optimization:
+            raise ValueError(
+                "Parameter `automatic_optimization` should be True in a `MultiTaskModule`, where the method takes the "
+                "steps. Found `automatic_optimization = False`."
+            )
         self._optimizer = None  # a copy of this module should not hold the method of an earlier fit
         model = self._strategy_model()
         method = self.configure_method(model)
@@ -129,10 +134,9 @@ class MultiTaskModule(LightningModule, ABC):
         optimizer.micro_batches.append(batch)
         if not optimizer.stepping:
             return torch.tensor(nan, device=self.device)
-        micro_batches, optimizer.micro_batches = optimizer.micro_batches, []
         scaler = getattr(self.trainer.precision_plugin, "scaler", None)
         with with_reduction(self._strategy_model()):
-            report = self.method.backward(self._closure, *micro_batches, scaler=scaler)
+            report = self.method.backward(self._closure, *optimizer.take_group(), scaler=scaler)
         self.log_report(report)
         terms = [report.weights[task] * loss for task, loss in report.losses.items() if not isnan(loss)]
         loss = self.trainer.accumulate_grad_batches * sum(terms, start=0.0)  # Lightning divides by their number

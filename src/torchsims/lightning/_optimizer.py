@@ -44,6 +44,7 @@ class MethodOptimizer(UnscaledOptimizer):
         self.micro_batches: list[Any] = []
         self._epoch: int | None = None
         self._stepping = False
+        self._group_taken = False
         groups = self._groups()
         super().__init__([{"params": group["params"]} for group in groups], _defaults(method.optimizers[0]))
         self.param_groups = groups
@@ -56,11 +57,17 @@ class MethodOptimizer(UnscaledOptimizer):
     @contextmanager
     def taking_step(self) -> Iterator[None]:
         """Note that the trainer takes a step."""
-        self._stepping = True
+        self._stepping, self._group_taken = True, False
         try:
             yield
         finally:
             self._stepping = False
+
+    def take_group(self) -> list[Any]:
+        """Return the micro-batches of the step, whose gradients are computed next."""
+        self._group_taken = True
+        group, self.micro_batches = self.micro_batches, []
+        return group
 
     def enter_epoch(self, epoch: int) -> None:
         """Close the epoch of the last micro-batch if this one is in another."""
@@ -78,6 +85,11 @@ class MethodOptimizer(UnscaledOptimizer):
                 "The optimizers of a method should step in a step of the trainer. Found a call from elsewhere."
             )
         loss = None if closure is None else closure()
+        if not self._group_taken:
+            raise RuntimeError(
+                "A `MultiTaskModule` should have `task_losses`, and a `training_step` that calls `super()` if it has "
+                "one. Found one that does not."
+            )
         self.method.update()
         return loss
 
