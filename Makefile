@@ -1,5 +1,8 @@
 # make run    set everything up, train five methods with and without a rescaled loss, and write a page with the results
 # make test   set everything up and run lint, type checks and tests
+# make dist   set everything up and build the source distribution and the wheel, in dist/
+# make test-dist      install what make dist builds where there is nothing else, and use it and every extra by itself
+# make test-versions  run the core tests on the oldest torch, on every newer Python that is installed and on the newest versions
 # make soak   set everything up and look for cases that break a promise, for ten minutes; HOURS=8 SEED=1 for longer and others
 # make bench  set everything up and measure; writes bench/RESULTS.md and bench/AGGREGATED.md
 
@@ -7,7 +10,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test soak bench clean
+.PHONY: run test dist test-dist test-versions soak bench clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -26,6 +29,16 @@ test: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+dist: $(VENV)/.installed
+	rm -rf dist
+	$(BIN)/python -m build
+
+test-dist: dist
+	PYTHONPATH=tests $(BIN)/python -m release.dist
+
+test-versions: $(VENV)/.installed
+	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m release.versions $(CASES)
 
 soak: $(VENV)/.installed
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m soak $(if $(HOURS),--hours $(HOURS)) $(if $(SEED),--seed $(SEED))
