@@ -12,8 +12,9 @@ def main() -> None:
         site = Path(folder)
         (site / "conf.py").write_text('extensions = ["myst_parser"]\nhtml_theme = "furo"\n')
         (site / "index.md").write_text("# Title\n")
-        Sphinx(folder, folder, folder, folder, "html", status=None, warningiserror=True).build()
-        assert "<h1>Title" in (site / "index.html").read_text()
+        out = site / "html"
+        Sphinx(folder, folder, out, out, "html", status=None, warningiserror=True).build()
+        assert "<h1>Title" in (out / "index.html").read_text()
 
 
 if __name__ == "__main__":
