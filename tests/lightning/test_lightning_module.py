@@ -1,5 +1,6 @@
 """A run of Lightning's trainer is the loop by hand, and nothing of the trainer is lost."""
 
+import copy
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -517,6 +518,8 @@ def test_the_method_is_there_during_a_fit_only() -> None:
         _ = Module(make_sims).method
     module = Module(make_sims)
     fit(module)
+    with pytest.raises(RuntimeError, match="should be used during a fit"):
+        _ = copy.deepcopy(module).method
     with pytest.raises(RuntimeError, match="should step in a step of the trainer"):
         module.trainer.optimizers[0].step()
 

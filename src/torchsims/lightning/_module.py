@@ -107,7 +107,6 @@ class MultiTaskModule(LightningModule, ABC):
                 "Parameter `automatic_optimization` should be True in a `MultiTaskModule`, where the method takes the "
                 "steps. Found `automatic_optimization = False`."
             )
-        self._optimizer = None  # a copy of this module should not hold the method of an earlier fit
         model = self._strategy_model()
         method = self.configure_method(model)
         if not isinstance(method, Stepper):
