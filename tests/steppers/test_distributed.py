@@ -287,6 +287,10 @@ def refusals(rank: int) -> list[str]:
             losses = type(losses)({t: torch.zeros(()) for t in "abc"}, dict.fromkeys("abc", 0))
         return losses
 
+    def apart() -> None:
+        with ddp.no_sync():
+            make_sims(ddp).step(task_losses, make_data())
+
     for attempt in (
         lambda: make_sims(ddp, evaluation="joint"),
         lambda: make_sims(ddp).step(bypass, make_data()),
@@ -296,6 +300,7 @@ def refusals(rank: int) -> list[str]:
         lambda: make_sims(make_net()).step(task_losses, *make_data().split([8, 8][rank:])),
         lambda: make_sims(nn.Sequential(ddp, nn.Linear(1, 1))),
         lambda: make_sims(nn.Sequential(wrap(make_net(), "fsdp"), nn.Linear(1, 1))),
+        apart,
     ):
         try:
             attempt()
@@ -305,7 +310,7 @@ def refusals(rank: int) -> list[str]:
 
 
 def test_what_cannot_work_on_several_ranks_is_refused(two_ranks: dict[str, list[Any]]) -> None:
-    for joint, bypass, tasks, unconnected, nan, number, in_part, sharded_in_part in two_ranks["refusals"]:
+    for joint, bypass, tasks, unconnected, nan, number, in_part, sharded_in_part, apart in two_ranks["refusals"]:
         assert "`evaluation` should be 'sequential'" in joint
         assert "should call the model it is given" in bypass
         assert "the same tasks on every rank" in tasks
@@ -314,6 +319,7 @@ def test_what_cannot_work_on_several_ranks_is_refused(two_ranks: dict[str, list[
         assert number.endswith("the same number of micro-batches. Found 1 on one and 2 on another.")
         for message in (in_part, sharded_in_part):
             assert "every trainable parameter of the model. Found `1.weight` outside" in message
+        assert apart.startswith("A step should not be inside `no_sync` or `accelerator.accumulate`")
 
 
 def unlabelled_on_one_rank(rank: int) -> list[Any]:

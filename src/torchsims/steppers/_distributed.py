@@ -214,9 +214,16 @@ class Ranks:
 
     def accumulation(self, last: bool) -> AbstractContextManager[Any]:
         """Leave the reduction of the gradients to the last micro-batch."""
-        if self._ddp is None or last:
+        if self._ddp is None:
             return nullcontext()
-        return self._ddp.no_sync()  # type: ignore[no-any-return]
+        if not last:
+            return self._ddp.no_sync()  # type: ignore[no-any-return]
+        if not self._ddp.require_backward_grad_sync:
+            raise RuntimeError(
+                "A step should not be inside `no_sync` or `accelerator.accumulate`, where ranks do not meet: "
+                "give all micro-batches to one call, `step(task_losses, *micro_batches)`."
+            )
+        return nullcontext()
 
     def reduce_gradients(self, parameters: Sequence[Tensor]) -> None:
         """Sum the gradients over the ranks, where no wrapper does.
