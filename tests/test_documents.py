@@ -12,6 +12,7 @@ import torchsims.data.digits
 import torchsims.data.folders
 import torchsims.data.scenes
 import torchsims.data.tables
+import torchsims.huggingface
 import torchsims.lightning
 import torchsims.sklearn
 from torchsims import (
@@ -50,6 +51,7 @@ MODULES = [
     data.digits,
     data.folders,
     torchsims.sklearn,
+    torchsims.huggingface,
     torchsims.lightning,
     metrics,
     models,
@@ -71,6 +73,8 @@ MODULES = [
         ("docs/plugins.md", 5),
         ("docs/diagnosis.md", 3),
         ("docs/lightning.md", 3),
+        ("docs/huggingface.md", 3),
+        ("docs/accelerate.md", 1),
     ],
 )
 def test_the_code_of_a_page_runs_from_top_to_bottom(document: str, least: int) -> None:

@@ -35,6 +35,7 @@ ALLOWED: dict[str, set[str]] = {
     "training": {"_starvation", "registry", "losses", "steppers", "diagnosis", "methods", "models", "workloads"},
     "sklearn": {"_starvation", "losses", "data", "models", "methods", "training"},
     "lightning": {"_extras", "losses", "steppers"},
+    "huggingface": {"_extras", "losses", "steppers"},
     "reporting": {"registry", "diagnosis", "metrics", "training", "workloads"},
     "synthetic": {"problems", "reporting", "training", *LOWER},
     "sweeps": {"_limits", "_starvation", "registry", "methods", "models", "reporting", "training", "workloads"},
@@ -52,7 +53,8 @@ ALLOWED: dict[str, set[str]] = {
     },
 }
 CORE = {"torch", "numpy"}
-# What a room may import beside the core: the extras `experiments`, `gradient`, `lightning`, `tables` and `vision`.
+# What a room may import beside the core: the extras `experiments`, `gradient`, `huggingface`, `lightning`, `tables` and
+# `vision`.
 EXTRAS: dict[str, set[str]] = {
     "aggregations": {"torchjd"},
     "scalarizations": {"torchjd"},
@@ -61,6 +63,7 @@ EXTRAS: dict[str, set[str]] = {
     "models": {"peft", "safetensors", "transformers"},
     "sklearn": {"sklearn"},
     "lightning": {"lightning"},
+    "huggingface": {"transformers"},
     "metrics": {"torchmetrics"},
     "training": {"filelock", "safetensors", "tomli_w"},
     "reporting": {"jinja2", "matplotlib", "rich"},
@@ -121,7 +124,7 @@ def test_two_files_import_torch_distributed() -> None:
 
 def test_importing_the_package_loads_no_optional_dependency() -> None:
     optional = ["torchjd", "torchmetrics", "sklearn", "matplotlib", "rich", "typer", "cvxpy", "ecos", "quadprog"]
-    optional += ["transformers", "peft", "safetensors", "PIL", "h5py", "scipy", "pandas", "pyarrow"]
+    optional += ["transformers", "accelerate", "peft", "safetensors", "PIL", "h5py", "scipy", "pandas", "pyarrow"]
     optional += ["lightning", "pytorch_lightning"]
     modules = "torchsims, torchsims.aggregations, torchsims.steppers, torchsims.models"
     modules += ", torchsims.data, torchsims.data.tables, torchsims.data.clicks"
