@@ -1,6 +1,6 @@
-"""A small BERT with two tasks, trained by SIMS in the `Trainer` of Hugging Face; `torchrun` works too.
+"""A small BERT with two tasks, trained by SIMS in the `Trainer` of Hugging Face.
 
-    python examples/huggingface_trainer.py FOLDER
+    torchrun --nproc_per_node 2 examples/huggingface_trainer.py FOLDER    # or python
 
 In texts of random tokens: is 1 more frequent than 2 (half of these labels are missing), and how many thousandths are 3?
 """
@@ -52,8 +52,8 @@ def rows(number: int, seed: int) -> list[dict[str, Tensor]]:
 
 if __name__ == "__main__":
     steps = {"num_train_epochs": 5, "per_device_train_batch_size": 16, "gradient_accumulation_steps": 2}
-    every = {"eval_strategy": "epoch", "save_strategy": "epoch", "save_total_limit": 1, "report_to": []}
-    args = TrainingArguments(sys.argv[1], label_names=["winner", "share"], **steps, **every)
+    every = {"eval_strategy": "epoch", "save_strategy": "epoch", "use_cpu": not torch.accelerator.is_available()}
+    args = TrainingArguments(sys.argv[1], label_names=["winner", "share"], report_to=[], **steps, **every)
     method = partial(SIMS, tau=3.0, outer=partial(AdamW, lr=3e-3), inner=partial(AdamW, lr=1e-2))
     data: dict[str, Any] = {"train_dataset": rows(512, seed=0), "eval_dataset": rows(128, seed=1)}
     MultiTaskTrainer(args=args, model_init=TwoTasks, method=method, task_losses=task_losses, **data).train()

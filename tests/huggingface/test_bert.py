@@ -163,7 +163,6 @@ def test_bf16_is_the_forward_pass_in_bfloat16(name: str, tmp_path: Path) -> None
     torch.testing.assert_close(parameters(trainer.model), parameters(model), rtol=0, atol=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore:'pin_memory' argument is set as true:UserWarning")
 def test_the_example_of_the_trainer_learns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = EXAMPLES / "huggingface_trainer.py"
     monkeypatch.setattr(sys, "argv", [path.name, str(tmp_path)])

@@ -40,6 +40,12 @@ def test_the_loss_of_a_task_is_that_of_the_whole_set(tmp_path: Path) -> None:
     assert before != after
 
 
+def test_losses_need_no_names_of_labels(tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path, STEPPERS["SIMS"], {"label_names": []}, eval_dataset=EVALUATED)
+    metrics, expected = trainer.evaluate(), losses_by_hand(make_net())
+    assert {name: metrics[name] for name in expected} == pytest.approx(expected, rel=1e-12)
+
+
 def test_the_challenger_can_be_evaluated(tmp_path: Path) -> None:
     trainer = evaluator(tmp_path)
     trainer.train()

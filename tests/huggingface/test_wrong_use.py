@@ -75,6 +75,7 @@ def test_options_that_the_method_replaces_are_refused(given: Any, sentence: str,
         ("fsdp", "full_shard"),
         ("deepspeed", {"zero_optimization": {}}),
         ("parallelism_config", object()),
+        ("auto_find_batch_size", True),
         ("label_smoothing_factor", 0.1),
     ],
 )
@@ -89,6 +90,14 @@ def test_several_devices_in_one_process_are_refused(tmp_path: Path) -> None:
     args = arguments(tmp_path)
     args._n_gpu = 2
     with pytest.raises(ValueError, match=r"start the script with `torchrun --nproc_per_node`. Found 2 devices"):
+        MultiTaskTrainer(make_net(), args, method=STEPPERS["SIMS"], task_losses=closure)
+
+
+def test_processes_that_the_trainer_has_not_joined_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    args = arguments(tmp_path)
+    assert args.world_size == 1
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ValueError, match=r"set `use_cpu=True` .* Found 2 processes, of which it has joined 1"):
         MultiTaskTrainer(make_net(), args, method=STEPPERS["SIMS"], task_losses=closure)
 
 

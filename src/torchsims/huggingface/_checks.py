@@ -1,5 +1,6 @@
 """What a `MultiTaskTrainer` does not do is one sentence, before training starts."""
 
+import os
 import warnings
 from typing import Any
 
@@ -14,6 +15,7 @@ _UNUSED = {
     "fsdp": "its shards are not those that a method can copy: use `torchrun`, or `fully_shard` in a loop of your own",
     "fp16": "its loss scaling knows one optimizer: use `bf16`",
     "parallelism_config": "a method reduces losses over processes that share nothing but the model: use `torchrun`",
+    "auto_find_batch_size": "a run that starts again needs a new method: choose the batch size",
     "label_smoothing_factor": "the losses are those of `task_losses`: smooth the labels there",
 }
 
@@ -32,10 +34,18 @@ def check_arguments(args: Any) -> None:
     for name, reason in _UNUSED.items():
         if value := getattr(args, name, None):
             raise ValueError(f"Argument `{name}` should be left out: {reason}. Found `{name} = {value!r}`.")
-    if args is not None and args.n_gpu > 1:
+    if args is None:
+        return
+    if args.n_gpu > 1:
         raise ValueError(
             "Every process should have one device: start the script with `torchrun --nproc_per_node`. "
             f"Found {args.n_gpu} devices in one process."
+        )
+    started = int(os.environ.get("WORLD_SIZE", "1"))
+    if args.world_size != started:  # the Trainer joins the processes of `torchrun` if it knows that there is no device
+        raise ValueError(
+            "The Trainer should join all processes: set `use_cpu=True` on machines without an accelerator. "
+            f"Found {started} processes, of which it has joined {args.world_size}."
         )
 
 
