@@ -1,6 +1,6 @@
 """Losses over many steps or batches, by task."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from math import exp, isnan, log, nan
 from statistics import fmean
@@ -43,19 +43,23 @@ class StepMeans:
     """
 
     def __init__(self) -> None:
-        self._values: defaultdict[str, list[float]] = defaultdict(list)
+        self._sums: defaultdict[str, float] = defaultdict(float)
+        self._counts: Counter[str] = Counter()
 
     def add(self, report: Report) -> None:
         """Add a step; a task without labels has no loss in it."""
         for kind, values in (("loss", report.losses), ("weight", report.weights)):
             for task, value in values.items():
-                self._values[f"{task}_{kind}"].append(value)
+                if not isnan(value):
+                    self._sums[f"{task}_{kind}"] += value
+                    self._counts[f"{task}_{kind}"] += 1
 
     def take(self) -> dict[str, float]:
         """Return the means by the names that the log has for them, and start anew."""
-        known = {name: [v for v in values if not isnan(v)] for name, values in self._values.items()}
-        self._values.clear()
-        return {name: fmean(values) for name, values in known.items() if values}
+        means = {name: total / self._counts[name] for name, total in self._sums.items()}
+        self._sums.clear()
+        self._counts.clear()
+        return means
 
 
 @final
