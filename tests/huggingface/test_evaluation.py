@@ -40,6 +40,18 @@ def test_the_loss_of_a_task_is_that_of_the_whole_set(tmp_path: Path) -> None:
     assert before != after
 
 
+def test_steps_are_in_training_mode_and_evaluations_are_not(tmp_path: Path) -> None:
+    modes: set[tuple[bool, bool]] = set()
+
+    def remember(model: nn.Module, inputs: dict[str, Tensor]) -> Any:
+        modes.add((len(inputs["x"]) == 8, model.training))  # micro-batches have 4 rows
+        return closure(model, inputs)
+
+    options = {"max_steps": 3, "eval_strategy": "steps", "eval_steps": 1}
+    make_trainer(tmp_path, STEPPERS["SIMS"], options, task_losses=remember, eval_dataset=Rows(8)).train()
+    assert modes == {(True, False), (False, True)}
+
+
 def test_losses_need_no_names_of_labels(tmp_path: Path) -> None:
     trainer = make_trainer(tmp_path, STEPPERS["SIMS"], {"label_names": []}, eval_dataset=EVALUATED)
     metrics, expected = trainer.evaluate(), losses_by_hand(make_net())

@@ -12,7 +12,7 @@ from schedulefree import AdamWScheduleFree
 from torch import Tensor, nn
 from transformers import TrainerCallback
 
-from helpers.methods import STEPPERS, tolerance
+from helpers.methods import STEPPERS
 from helpers.support import Data, make_net, parameters, sgd, task_losses
 from helpers.trainers import COLUMNS, Order, Rows, closure, make_trainer, pick, plain_loop, steps_of
 from torchsims import SIMS, TaskLosses
@@ -31,7 +31,7 @@ def test_a_run_is_the_plain_loop_on_the_same_batches(name: str, tmp_path: Path) 
     model = make_net()
     batches = [pick(Rows().data, rows) for rows in order.batches]
     reports, norms = plain_loop(make(model), steps_of(batches, per_epoch=6, accumulation=2), max_norm)
-    atol = 10 * tolerance(name)
+    atol = 1e-12
     torch.testing.assert_close(parameters(trainer.model), parameters(model), rtol=0, atol=atol)
     logs = [entry for entry in trainer.state.log_history if "loss" in entry]
     assert len(logs) == 6

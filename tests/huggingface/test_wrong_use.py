@@ -101,6 +101,19 @@ def test_processes_that_the_trainer_has_not_joined_are_refused(monkeypatch: pyte
         MultiTaskTrainer(make_net(), args, method=STEPPERS["SIMS"], task_losses=closure)
 
 
+@pytest.mark.parametrize("name", ["is_deepspeed_enabled", "is_fsdp_enabled"])
+def test_a_launcher_that_shards_is_refused(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    create = Trainer.create_accelerator_and_postprocess
+
+    def launched(self: Trainer) -> None:
+        create(self)
+        setattr(self, name, True)
+
+    monkeypatch.setattr(Trainer, "create_accelerator_and_postprocess", launched)
+    with pytest.raises(ValueError, match="The launcher should leave out DeepSpeed and FSDP"):
+        make_trainer(tmp_path, STEPPERS["SIMS"])
+
+
 def test_the_method_is_there_once_training_has_started(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="The method should be used after `train`"):
         _ = make_trainer(tmp_path, STEPPERS["SIMS"]).method

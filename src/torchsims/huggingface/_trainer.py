@@ -200,7 +200,9 @@ class MultiTaskTrainer(TrainerWithHooks):
 
     def _check_options(self) -> None:
         """Raise if an option was given that the method replaces."""
-        check_arguments(self.args)  # those of `accelerate launch` too
+        check_arguments(self.args)  # the defaults too
+        if self.is_deepspeed_enabled or self.is_fsdp_enabled:
+            raise ValueError("The launcher should leave out DeepSpeed and FSDP: start the script with `torchrun`.")
         if self.optimizer is not None or self.lr_scheduler is not None or self.optimizer_cls_and_kwargs is not None:
             raise ValueError(
                 "Parameters `optimizers` and `optimizer_cls_and_kwargs` should be left out: the optimizers are those "
