@@ -46,14 +46,10 @@ class Setting(NamedTuple):
 
     tau: float = 1.0
     augment: float = 0.0
-    preference: tuple[float, ...] | None = None
     labelled: tuple[bool, ...] | None = None
 
     def tensors(self) -> Options:
-        return {
-            "preference": None if self.preference is None else torch.tensor(self.preference, dtype=DOUBLE),
-            "labelled": None if self.labelled is None else torch.tensor(self.labelled),
-        }
+        return {"labelled": None if self.labelled is None else torch.tensor(self.labelled)}
 
 
 SETTINGS = [
@@ -61,10 +57,9 @@ SETTINGS = [
     pytest.param(Setting(tau=0.05), id="cold"),
     pytest.param(Setting(tau=30.0), id="hot"),
     pytest.param(Setting(augment=0.3), id="augmented"),
-    pytest.param(Setting(preference=(2.0, 0.5, 1.0, 7.0)), id="preferred"),
     pytest.param(Setting(labelled=(True, False, True, True)), id="masked"),
-    pytest.param(Setting(0.4, 1.7, (2.0, 0.5, 1.0, 7.0), (False, True, True, True)), id="everything"),
-    pytest.param(Setting(0.4, 1.7, (2.0, 0.5, 1.0, 7.0), (False, False, True, False)), id="one-labelled"),
+    pytest.param(Setting(0.4, 1.7, (False, True, True, True)), id="everything"),
+    pytest.param(Setting(0.4, 1.7, (False, False, True, False)), id="one-labelled"),
 ]
 
 
@@ -79,10 +74,10 @@ class Twin(NamedTuple):
 
 def twin(losses: Sequence[float], challenger: Sequence[float], psi: Psi, setting: Setting) -> Twin:
     """Return `h`, the weights and the two gradients of `h` (descent signs), term by term and unshifted."""
-    tau, rho, p, labelled = setting
+    tau, rho, labelled = setting
     tasks = [i for i in range(len(losses)) if labelled is None or labelled[i]]
     d = {i: psi.value(challenger[i]) - psi.value(losses[i]) for i in tasks}
-    e = {i: (1.0 if p is None else p[i]) * math.exp(d[i] / tau) for i in tasks}
+    e = {i: math.exp(d[i] / tau) for i in tasks}
     floor = 1 + len(tasks) * rho
     h = (tau * math.log(sum(e.values())) + rho * sum(d.values())) / floor
     w = [(e[i] / sum(e.values()) + rho) / floor if i in e else 0.0 for i in range(len(losses))]
@@ -292,20 +287,6 @@ def test_h_is_tau_ln_m_where_the_two_points_agree(psi: Psi, m: int) -> None:
     torch.testing.assert_close(uniform, torch.full((4, m), 1 / m, dtype=DOUBLE))
 
 
-def test_preference_is_a_multiplicity() -> None:
-    """A task with p = 2 weighs as much as the same task listed twice."""
-    losses, challenger = draw(5, 3), draw(5, 3, seed=1)
-    twice = [0, 0, 1, 2]
-    preference = torch.tensor([2.0, 1.0, 1.0], dtype=DOUBLE)
-    torch.testing.assert_close(
-        merit.h(losses, challenger, tau=0.7, preference=preference),
-        merit.h(losses[:, twice], challenger[:, twice], tau=0.7),
-    )
-    w = merit.weights(losses[:, twice], challenger[:, twice], tau=0.7)
-    expected = torch.stack([w[:, 0] + w[:, 1], w[:, 2], w[:, 3]], -1)
-    torch.testing.assert_close(merit.weights(losses, challenger, tau=0.7, preference=preference), expected)
-
-
 # --- The scale law ----------------------------------------------------------------------------------------------------
 
 singles = st.lists(st.floats(2.0**-10, 2.0**10, width=32), min_size=4, max_size=4)
@@ -322,10 +303,7 @@ def test_a_power_of_two_changes_no_bit_in_single_precision(
 ) -> None:
     losses, challenger = torch.tensor(a), torch.tensor(b)
     scale = torch.tensor([2.0**n for n in power])
-    options: Options = {
-        "preference": torch.tensor([2.0, 0.5, 1.0, 7.0]),
-        "labelled": torch.tensor([True, True, False, True]),
-    }
+    options: Options = {"labelled": torch.tensor([True, True, False, True])}
     log = Log(a_log)
 
     def everything(x: Tensor, y: Tensor) -> list[Tensor]:
@@ -403,25 +381,22 @@ def test_extreme_scales_stay_finite_in_single_precision(augment: float) -> None:
 
 @pytest.mark.parametrize("psi", TRANSFORMS)
 @pytest.mark.parametrize("augment", [0.0, 0.3])
-@pytest.mark.parametrize("prefer", [False, True])
-def test_a_masked_task_is_an_absent_task(psi: Psi, augment: float, prefer: bool) -> None:
+def test_a_masked_task_is_an_absent_task(psi: Psi, augment: float) -> None:
     losses, challenger, kept = draw(5, 4), draw(5, 4, seed=1), [0, 2, 3]
     labelled = torch.tensor([True, False, True, True])
-    preference = torch.tensor([2.0, 0.5, 1.0, 7.0], dtype=DOUBLE) if prefer else None
-    absent = None if preference is None else preference[kept]
     options: Options = {"tau": 0.7, "augment": augment}
     masked = losses, challenger
     alone = losses[:, kept], challenger[:, kept]
     torch.testing.assert_close(
-        merit.h(*masked, transform=psi.transform, preference=preference, labelled=labelled, **options),
-        merit.h(*alone, transform=psi.transform, preference=absent, **options),
+        merit.h(*masked, transform=psi.transform, labelled=labelled, **options),
+        merit.h(*alone, transform=psi.transform, **options),
     )
-    w = merit.weights(*masked, transform=psi.transform, preference=preference, labelled=labelled, **options)
-    torch.testing.assert_close(w[:, kept], merit.weights(*alone, transform=psi.transform, preference=absent, **options))
+    w = merit.weights(*masked, transform=psi.transform, labelled=labelled, **options)
+    torch.testing.assert_close(w[:, kept], merit.weights(*alone, transform=psi.transform, **options))
     assert (w[:, 1] == 0).all()
     for found, expected in zip(
-        merit.coefficients(*masked, transform=psi.transform, preference=preference, labelled=labelled, **options),
-        merit.coefficients(*alone, transform=psi.transform, preference=absent, **options),
+        merit.coefficients(*masked, transform=psi.transform, labelled=labelled, **options),
+        merit.coefficients(*alone, transform=psi.transform, **options),
         strict=True,
     ):
         torch.testing.assert_close(found[:, kept], expected)

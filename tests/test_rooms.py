@@ -33,7 +33,7 @@ ALLOWED: dict[str, set[str]] = {
     "methods": {"registry", "steppers", *LOWER},
     "workloads": {"_extras", "_limits", "registry", "losses", "data", "models", "metrics"},
     "training": {"_starvation", "registry", "losses", "steppers", "diagnosis", "methods", "models", "workloads"},
-    "sklearn": {"_starvation", "losses", "data", "models", "methods", "training"},
+    "sklearn": {"_starvation", "losses", "registry", "data", "models", "methods", "training"},
     "lightning": {"_extras", "losses", "steppers"},
     "huggingface": {"_extras", "losses", "steppers"},
     "reporting": {"registry", "diagnosis", "metrics", "training", "workloads"},

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from torchsims import merit, transforms
-from torchsims.transforms import Asinh, Identity, Log, Power, Transform
+from torchsims.transforms import Asinh, FlooredLog, Identity, Log, Power, Transform
 
 LAW = settings(derandomize=True, deadline=None, max_examples=60)
 DOUBLE = torch.float64
@@ -20,6 +20,7 @@ EXAMPLES: dict[str, list[Transform]] = {
     "Identity": [Identity()],
     "Power": [Power(2.0), Power(0.5), Power(1.0)],
     "Asinh": [Asinh(0.1), Asinh(0.01)],
+    "FlooredLog": [FlooredLog(0.1, 2.0), FlooredLog(3.0, 0.5)],
 }
 ALL = [pytest.param(psi, id=repr(psi)) for examples in EXAMPLES.values() for psi in examples]
 UNIT_SENSITIVE = [

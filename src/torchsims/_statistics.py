@@ -91,3 +91,29 @@ class EpochMean(WithStatistics):
 
     def set_extra_state(self, state: int) -> None:
         self.closed = state
+
+
+@final
+class FirstLosses(WithStatistics):
+    """The first loss of every task, kept from its first label on.
+
+    Example:
+        >>> first = FirstLosses()
+        >>> first(torch.tensor([2.0, 5.0]), torch.tensor([True, False]))
+        tensor([2., 1.])
+        >>> first(torch.tensor([3.0, 7.0]), torch.tensor([True, True]))
+        tensor([2., 7.])
+    """
+
+    first: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._register_statistics("first")
+
+    def forward(self, losses: Tensor, labelled: Tensor) -> Tensor:
+        """Return the first losses, `... x m`; 1 for the tasks without a label in this step."""
+        first = self._start_at_first_loss("first", losses, labelled)
+        if self.training:
+            self.first = first
+        return first.where(labelled, 1)

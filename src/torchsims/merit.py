@@ -7,7 +7,8 @@ Symbols, used alike in formulas and code:
 - :math:`d_i = \psi(L'_i) - \psi(L_i)`, with :math:`\psi` = ``transform``;
 - :math:`\tau` (``tau``): the temperature of the smooth maximum;
 - :math:`\rho` (``augment``): the weight of the sum, 0 in the paper;
-- :math:`p` (``preference``, `m`): how much each task matters, 1 by default and in the paper;
+- :math:`p` (``preference``, `m`): how much each task matters; none by default and in the paper;
+- :math:`R` (``reference``, `... x m`): fixed losses that a preference is relative to, such as the first ones;
 - :math:`\lambda` (``prox``): the weight of :math:`\lVert \theta - \theta' \rVert^2` (``squared_distance``, `...`), both
   0 by default;
 - ``labelled`` (`... x m`, bool): the tasks that count, all by default; :math:`m` is then their number. Unlabelled
@@ -23,7 +24,7 @@ from torch import Tensor
 
 from torchsims.transforms import Log, Transform
 
-__all__ = ["chebyshev", "coefficients", "h", "p_max", "smooth_max", "u", "v", "weights"]
+__all__ = ["chebyshev", "coefficients", "f0", "h", "p_max", "smooth_max", "u", "v", "weights"]
 
 _LOG = Log()
 
@@ -33,20 +34,19 @@ def smooth_max(
     *,
     tau: float | Tensor,
     augment: float | Tensor = 0.0,
-    preference: Tensor | None = None,
     labelled: Tensor | None = None,
 ) -> Tensor:
     r"""Return the augmented smooth maximum of ``values``, :math:`d`, over the last dimension.
 
     .. math::
-        \frac{\tau \ln \sum_i p_i \exp(d_i / \tau) + \rho \sum_i d_i}{1 + m \rho}
+        \frac{\tau \ln \sum_i \exp(d_i / \tau) + \rho \sum_i d_i}{1 + m \rho}
 
     Example:
         >>> smooth_max(torch.tensor([1.0, 3.0]), tau=0.01)
         tensor(3.)
     """
     _check(tau, augment)
-    smooth = tau * torch.logsumexp(_logits(values, tau, preference, labelled), -1)
+    smooth = tau * torch.logsumexp(_logits(values, tau, labelled), -1)
     if _is_zero(augment):
         return smooth
     counted = values if labelled is None else values.where(labelled, 0)
@@ -61,7 +61,6 @@ def h(
     tau: float | Tensor,
     transform: Transform = _LOG,
     augment: float | Tensor = 0.0,
-    preference: Tensor | None = None,
     labelled: Tensor | None = None,
     prox: float | Tensor = 0.0,
     squared_distance: Tensor | float = 0.0,
@@ -69,7 +68,7 @@ def h(
     r"""Return the saddle function that :math:`\theta` maximises and :math:`\theta'` minimises.
 
     .. math::
-        h = \frac{\tau \ln \sum_i p_i \exp(d_i / \tau) + \rho \sum_i d_i}{1 + m \rho}
+        h = \frac{\tau \ln \sum_i \exp(d_i / \tau) + \rho \sum_i d_i}{1 + m \rho}
             + \frac{\lambda}{2} \lVert \theta - \theta' \rVert^2
 
     At :math:`\theta = \theta'` it is :math:`\tau \ln m`, whatever the losses are.
@@ -80,8 +79,36 @@ def h(
         tensor(0.6931)
     """
     d = transform.difference(challenger, losses)
-    smooth = smooth_max(d, tau=tau, augment=augment, preference=preference, labelled=labelled)
+    smooth = smooth_max(d, tau=tau, augment=augment, labelled=labelled)
     return smooth if _is_zero(prox) else smooth + 0.5 * prox * squared_distance
+
+
+def f0(
+    losses: Tensor,
+    reference: Tensor,
+    preference: Tensor,
+    *,
+    tau: float | Tensor,
+    transform: Transform = _LOG,
+    labelled: Tensor | None = None,
+) -> Tensor:
+    r"""Return the preference objective, which chooses a point of the Pareto front.
+
+    .. math::
+        f_0 = \tau \ln \sum_i \exp(e_i / \tau), \qquad e_i = \psi(L_i) - \psi(R_i) + \ln p_i
+
+    It grows with every loss, so that its minimisers are Pareto-optimal. Of two minimisers for preferences that differ
+    in one task, the one with the larger preference has no larger loss of it, because :math:`\exp(f_0 / \tau)` is a sum
+    over the tasks with the factors :math:`p_i^{1 / \tau}`. An augmentation would break this, and there is none. With
+    :math:`\psi = \ln` units do not matter, and for small :math:`\tau` all :math:`p_i L_i / R_i` are equal where the
+    front allows it.
+
+    Example:
+        >>> f0(torch.tensor([1.0, 1e6]), torch.tensor([2.0, 4e6]), torch.tensor([1.0, 2.0]), tau=0.01)
+        tensor(-0.6862)
+    """
+    e = transform.difference(losses, reference) + preference.log()
+    return smooth_max(e, tau=tau, labelled=labelled)
 
 
 def weights(
@@ -91,27 +118,40 @@ def weights(
     tau: float | Tensor,
     transform: Transform = _LOG,
     augment: float | Tensor = 0.0,
-    preference: Tensor | None = None,
     labelled: Tensor | None = None,
+    preference: Tensor | None = None,
+    reference: Tensor | None = None,
 ) -> Tensor:
-    r"""Return the task weights, a point of the simplex: the derivative of :math:`h` by every :math:`d_i`.
+    r"""Return the task weights of a step of :math:`\theta`, a point of the simplex.
 
     .. math::
-        w_i = \frac{\operatorname{softmax}_i(\ln p + d / \tau) + \rho}{1 + m \rho}
+        w_i = \frac{\operatorname{softmax}_i(d / \tau) + \rho}{1 + m \rho}
 
-    They are large for the tasks on which the challenger gains least. A task without labels has weight zero.
+    They are the derivatives of :math:`h` by every :math:`d_i`, large for the tasks on which the challenger gains least.
+    A task without labels has weight zero. With a preference, which needs a reference, :math:`\theta` minimises
+    :math:`f_0` penalised by the merit function, :math:`f_0 + \gamma v`:
+
+    .. math::
+        \bar w = \frac{w^0 + \gamma w}{1 + \gamma}, \qquad
+        w^0 = \operatorname{softmax}(e / \tau), \qquad
+        \gamma = \exp\left( \frac{u}{\tau} \right) - 1, \qquad u = \max(0, \min_i -d_i)
+
+    with :math:`e` from :func:`f0`, and :math:`u` the merit :func:`u` by this challenger: the penalty is there as long
+    as the challenger is better on every task, and is zero on the Pareto front, where :math:`f_0` alone decides.
 
     Example:
         >>> weights(torch.tensor([1.0, 1e6]), torch.tensor([0.5, 1e6]), tau=1.0)
         tensor([0.3333, 0.6667])
     """
     _check(tau, augment)
-    w = torch.softmax(_logits(transform.difference(challenger, losses), tau, preference, labelled), -1)
-    if not _is_zero(augment):
-        rho = _expand_last(augment)
-        m = w.shape[-1] if labelled is None else labelled.sum(-1, keepdim=True, dtype=w.dtype)
-        w = (w + rho) / (1 + rho * m)
-    return w if labelled is None else w.where(labelled, 0)
+    d = transform.difference(challenger, losses)
+    w = _simplex(d, tau, augment, labelled)
+    if preference is None or reference is None:
+        return w
+    e = transform.difference(losses, reference) + preference.log()
+    w_0 = _simplex(e, tau, 0.0, labelled)
+    share = _logits(d, tau, labelled).amax(-1, keepdim=True).exp().clamp(max=1)  # 1 / (1 + gamma)
+    return share * w_0 + (1 - share) * w
 
 
 def coefficients(
@@ -121,7 +161,6 @@ def coefficients(
     tau: float | Tensor,
     transform: Transform = _LOG,
     augment: float | Tensor = 0.0,
-    preference: Tensor | None = None,
     labelled: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     r"""Return the coefficients of the gradients of the losses in a step of :math:`\theta` and of :math:`\theta'`.
@@ -137,9 +176,7 @@ def coefficients(
         >>> coefficients(torch.tensor([1.0, 4.0]), torch.tensor([1.0, 4.0]), tau=1.0)
         (tensor([0.5000, 0.1250]), tensor([0.5000, 0.1250]))
     """
-    w = weights(
-        losses, challenger, tau=tau, transform=transform, augment=augment, preference=preference, labelled=labelled
-    )
+    w = weights(losses, challenger, tau=tau, transform=transform, augment=augment, labelled=labelled)
     return w * transform.slope(losses), w * transform.slope(challenger)
 
 
@@ -175,7 +212,6 @@ def v(
     tau: float | Tensor,
     transform: Transform = _LOG,
     augment: float | Tensor = 0.0,
-    preference: Tensor | None = None,
     prox: float | Tensor = 0.0,
     squared_distances: Tensor | float = 0.0,
 ) -> Tensor:
@@ -184,7 +220,7 @@ def v(
     .. math::
         v_{\lambda,\tau}(\theta) = -\min_{\theta'} h_{\lambda,\tau}(\theta, \theta')
 
-    For :math:`p = 1` and :math:`\rho = 0` it obeys :math:`v \le u_\lambda \le v + \tau \ln m`, and
+    For :math:`\rho = 0` it obeys :math:`v \le u_\lambda \le v + \tau \ln m`, and
     :math:`v \ge -\tau \ln m` when :math:`\theta` is among the challengers. At weakly Pareto-optimal points it lies in
     :math:`[-\tau \ln m, 0]`; only the unsmoothed :func:`u` is zero there. Shapes as in :func:`u`.
 
@@ -198,7 +234,6 @@ def v(
         tau=_expand_last(tau),
         transform=transform,
         augment=_expand_last(augment),
-        preference=preference,
         prox=_expand_last(prox),
         squared_distance=squared_distances,
     ).amin(-1)
@@ -227,10 +262,18 @@ def chebyshev(losses: Tensor, task_weights: Tensor, ideal: Tensor | float = 0.0)
     return (task_weights * (losses - ideal)).amax(-1)
 
 
-def _logits(d: Tensor, tau: float | Tensor, preference: Tensor | None, labelled: Tensor | None) -> Tensor:
+def _simplex(values: Tensor, tau: float | Tensor, augment: float | Tensor, labelled: Tensor | None) -> Tensor:
+    """Return the derivatives of :func:`smooth_max` by its values."""
+    w = torch.softmax(_logits(values, tau, labelled), -1)
+    if not _is_zero(augment):
+        rho = _expand_last(augment)
+        m = w.shape[-1] if labelled is None else labelled.sum(-1, keepdim=True, dtype=w.dtype)
+        w = (w + rho) / (1 + rho * m)
+    return w if labelled is None else w.where(labelled, 0)
+
+
+def _logits(d: Tensor, tau: float | Tensor, labelled: Tensor | None) -> Tensor:
     logits = d / _expand_last(tau)
-    if preference is not None:
-        logits = logits + preference.log()
     return logits if labelled is None else logits.where(labelled, -torch.inf)
 
 

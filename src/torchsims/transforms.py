@@ -2,7 +2,7 @@ r"""The transformation :math:`\psi` that is applied to every loss before two poi
 
 A merit function only ever sees differences :math:`\psi(a) - \psi(b)` and slopes :math:`\psi'(a)`, so a transform
 provides these two. Only :class:`Log` (up to :math:`a \ln x + b`) makes the comparison independent of the
-units of the losses; the others are here to be compared with it.
+units of the losses, and :class:`FlooredLog`, whose floor is a loss itself; the others are here to be compared with it.
 """
 
 from abc import ABC, abstractmethod
@@ -11,7 +11,7 @@ from typing import ClassVar, final
 import torch
 from torch import Tensor
 
-__all__ = ["Asinh", "Identity", "Log", "Power", "Transform"]
+__all__ = ["Asinh", "FlooredLog", "Identity", "Log", "Power", "Transform"]
 
 
 class Transform(ABC):
@@ -24,6 +24,9 @@ class Transform(ABC):
     positive: ClassVar[bool] = True
     """Whether :math:`\\psi` needs losses above zero."""
 
+    needs_reference: ClassVar[bool] = False
+    """Whether :meth:`at` has to be called first; losses of zero are then valid, but not as a reference."""
+
     @abstractmethod
     def __call__(self, losses: Tensor) -> Tensor:
         r"""Return :math:`\psi(L)`, elementwise."""
@@ -35,6 +38,10 @@ class Transform(ABC):
     def difference(self, losses: Tensor, reference: Tensor) -> Tensor:
         r"""Return :math:`\psi(L) - \psi(R)`, elementwise."""
         return self(losses) - self(reference)
+
+    def at(self, reference: Tensor) -> "Transform":
+        """Return the transform for losses of this size, `m`: itself, unless it :attr:`needs_reference`."""
+        return self
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in vars(self).items())})"
@@ -71,6 +78,50 @@ class Log(Transform):
         fits = (ratio > tiny) & (ratio < 1 / tiny)
         near = (losses.where(fits, 1) / reference.where(fits, 1)).log()  # no infinity that autograd could meet
         return self.a * near.where(fits, losses.log() - reference.log())
+
+
+@final
+class FlooredLog(Transform):
+    r""":math:`\psi(x) = \ln(x + \kappa R)`: a logarithm that no longer chases a loss once it is small.
+
+    - :math:`\kappa` (``kappa``): the floor as a share of the reference, such as 0.1; above zero.
+    - :math:`R` (``reference``, `m`): the first loss of every task, which :class:`~torchsims.SIMS` keeps.
+
+    A loss far above the floor is treated as by :class:`Log`, one far below it as by the identity: losses may be zero.
+    The floor has the unit of the loss, so that the units still do not matter, and a power of two changes no bit.
+
+    Example:
+        >>> psi = FlooredLog(0.5).at(torch.tensor([2.0, 2e6]))
+        >>> psi.difference(torch.tensor([1.0, 1e6]), torch.tensor([0.0, 0.0]))
+        tensor([0.6931, 0.6931])
+    """
+
+    needs_reference: ClassVar[bool] = True
+
+    def __init__(self, kappa: float, reference: Tensor | float | None = None) -> None:
+        if not 0 < kappa < float("inf"):
+            raise ValueError(f"Parameter `kappa` should be positive and finite. Found `kappa = {kappa}`.")
+        self.kappa, self.reference = kappa, reference
+
+    def __call__(self, losses: Tensor) -> Tensor:
+        return _LOG(self._above(losses))
+
+    def slope(self, losses: Tensor) -> Tensor:
+        return _LOG.slope(self._above(losses))
+
+    def difference(self, losses: Tensor, reference: Tensor) -> Tensor:
+        return _LOG.difference(self._above(losses), self._above(reference))
+
+    def at(self, reference: Tensor) -> Transform:
+        return FlooredLog(self.kappa, reference)
+
+    def _above(self, losses: Tensor) -> Tensor:
+        if self.reference is None:
+            raise ValueError("Parameter `reference` should be given to compare losses. Found `reference = None`.")
+        return losses + self.kappa * self.reference
+
+
+_LOG = Log()
 
 
 @final

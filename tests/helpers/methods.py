@@ -72,6 +72,10 @@ def start(tasks: Tasks) -> torch.Tensor:
     return torch.tensor(pick(twins.START, tasks), dtype=torch.float64)
 
 
+def preference(tasks: Tasks) -> dict[str, float]:
+    return dict(zip(tasks, pick(twins.PREFERENCE, tasks), strict=True))
+
+
 @dataclass(frozen=True)
 class LossLevel:
     """A loss-level method with settings away from its defaults.
@@ -127,7 +131,20 @@ LOSS_LEVEL = [
     LossLevel("IMTLL", lambda tasks: IMTLL(tasks, start=start(tasks), dtype=torch.float64), twins.imtl_l),
     LossLevel("DWA", lambda tasks: DWA(temperature=0.7), twins.dwa),
     LossLevel("GLS", lambda tasks: GLS(), twins.gls, units="length"),
+    LossLevel(
+        "GLS", lambda tasks: GLS(preference=preference(tasks), tasks=tasks), twins.gls_preferred, "-preferred", "length"
+    ),
     LossLevel("STCH", lambda tasks: STCH(0.7), twins.stch),
+    LossLevel(
+        "STCH", lambda tasks: STCH(0.7, preference=preference(tasks), tasks=tasks), twins.stch_preferred, "-preferred"
+    ),
+    LossLevel(
+        "STCH",
+        lambda tasks: STCH(0.7, normalize=True, warmup_epochs=2, preference=preference(tasks), tasks=tasks),
+        twins.stch_normalized(2, twins.PREFERENCE),
+        "-preferred-normalized",
+        "nothing",
+    ),
     LossLevel(
         "STCH",
         lambda tasks: STCH(0.7, weights=pick(twins.WEIGHTS, tasks), ideal=pick(twins.IDEAL, tasks)),
@@ -173,6 +190,20 @@ LOSS_LEVEL = [
     held("GO4Align", lambda tasks: GO4Align(2, step_size=0.02), twins.go4align(2)),
     held("GO4Align", lambda tasks: GO4Align(3, step_size=0.02), twins.go4align(3), "-three"),
     held("GO4Align", lambda tasks: GO4Align(1, step_size=0.02), twins.go4align(1), "-one"),
+    LossLevel(
+        "LogMerit",
+        lambda tasks: LogMerit(0.7, preference=preference(tasks), tasks=tasks),
+        twins.log_merit_preferred,
+        "-preferred",
+        "nothing",
+    ),
+    LossLevel(
+        "LogMerit",
+        lambda tasks: LogMerit(0.7, decay=0.6, floor=twins.FLOOR),
+        twins.log_merit_floored,
+        "-floored",
+        "nothing",
+    ),
 ]
 
 
@@ -287,8 +318,13 @@ def aggregated(name: str, normalizer: Callable[[], Normalizer] | None = None, **
     return make
 
 
+def preferred(model: nn.Module, tasks: Tasks = TASKS, **options: Any) -> Stepper[Any]:
+    return two_copies(SIMS)(model, tasks, preference=preference(tasks), **options)
+
+
 TWO_COPIES: dict[str, Maker] = {
     "SIMS": two_copies(SIMS),
+    "SIMS preferred": preferred,
     "SIMS joint": two_copies(SIMS, evaluation="joint"),
     "SIMS alternating": two_copies(SIMS, order="alternating"),
     "SIMS alternating joint": two_copies(SIMS, order="alternating", evaluation="joint"),

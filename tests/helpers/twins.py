@@ -25,6 +25,8 @@ GradientTwin: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 START = (0.1, -0.2, 0.5)
 WEIGHTS = (0.5, 2.0, 1.5)
+PREFERENCE = (3.0, 0.5, 1.0)
+FLOOR = 0.2
 IDEAL = (0.1, -0.3, 0.2)
 STEPS_PER_EPOCH = 2
 RATE = 0.02  # learning rate of the optimizer in the tests of gradient-level methods
@@ -89,6 +91,15 @@ def gls(past: Sequence[Step], observed: Sequence[Step], now: Step) -> float:
     return math.prod(now.values()) ** (1 / len(now))
 
 
+def gls_preferred(past: Sequence[Step], observed: Sequence[Step], now: Step) -> float:
+    return math.prod(now[i] ** PREFERENCE[i] for i in now) ** (1 / sum(PREFERENCE[i] for i in now))
+
+
+def stch_preferred(past: Sequence[Step], observed: Sequence[Step], now: Step) -> float:
+    total = sum(PREFERENCE[i] for i in now)
+    return log_sum_exp([PREFERENCE[i] / total * now[i] for i in now], 0.7)
+
+
 def stch(past: Sequence[Step], observed: Sequence[Step], now: Step) -> float:
     return log_sum_exp([loss / len(now) for loss in now.values()], 0.7)
 
@@ -101,15 +112,15 @@ def stch_warmup(past: Sequence[Step], observed: Sequence[Step], now: Step) -> fl
     return sum(math.log(loss) for loss in now.values())
 
 
-def stch_normalized(epochs: int) -> LossTwin:
+def stch_normalized(epochs: int, p: Sequence[float] = (1.0, 1.0, 1.0)) -> LossTwin:
     def twin(past: Sequence[Step], observed: Sequence[Step], now: Step) -> float:
         if len(past) < epochs * STEPS_PER_EPOCH:
-            return stch_warmup(past, observed, now)
+            return len(now) * sum(p[i] * math.log(now[i]) for i in now) / sum(p[i] for i in now)
         d = []
         for i in now:
             warmup = [mean for e, mean in epoch_means(past, i) if e < epochs]
             later = [step[i] for step in [*past[epochs * STEPS_PER_EPOCH :], now] if i in step]
-            d.append(math.log(now[i] / (warmup[-1] if warmup else later[0])))
+            d.append(math.log(p[i] * now[i] / (warmup[-1] if warmup else later[0])))
         return len(now) * log_sum_exp(d, 0.7)
 
     return twin
@@ -121,6 +132,22 @@ def chebyshev(past: Sequence[Step], observed: Sequence[Step], now: Step) -> floa
 
 def chebyshev_weighted(past: Sequence[Step], observed: Sequence[Step], now: Step) -> float:
     return max(WEIGHTS[i] * (now[i] - IDEAL[i]) for i in now)
+
+
+def first_losses(past: Sequence[Step], now: Step) -> dict[int, float]:
+    """Return the first loss of every task."""
+    return {i: next(step[i] for step in [*past, now] if i in step) for i in now}
+
+
+def log_merit_preferred(past: Sequence[Step], observed: Sequence[Step], now: Step) -> float:
+    first = first_losses(past, now)
+    return 0.7 * math.log(sum((PREFERENCE[i] * now[i] / first[i]) ** (1 / 0.7) for i in now))
+
+
+def log_merit_floored(past: Sequence[Step], observed: Sequence[Step], now: Step) -> float:
+    first = first_losses(past, now)
+    *raised, last = ({i: step[i] + FLOOR * first[i] for i in now if i in step} for step in [*past, now])
+    return log_merit(0.0)(raised, observed, last)
 
 
 def log_merit(rho: float) -> LossTwin:

@@ -9,8 +9,9 @@ import torch
 from torch.optim import Adam
 
 from helpers.methods import SCALARIZED
-from helpers.support import make_data, make_net, make_sims, mean_losses, parameters
-from torchsims import FOOPS, Stepper, transforms
+from helpers.support import TASKS, make_data, make_net, make_sims, mean_losses, parameters
+from torchsims import FOOPS, Scalarized, Stepper, transforms
+from torchsims.scalarizations import LogMerit
 
 UNITS = [(1e6, 1.0, 1e-6), (1e-6, 3e5, 0.7), (123.4, 1e-3, 1e6)]
 BALANCED_UNITS = [(1e6, 1.0, 1e-6), (5.0, 0.1, 2.0)]
@@ -43,9 +44,13 @@ def scalarized(name: str) -> Maker:
 SCALE_FREE: dict[str, Maker] = {
     "SIMS": sims(),
     "SIMS alternating": sims(order="alternating", perturb=0.01),
-    "SIMS augmented": sims(augment=0.1, preference={"a": 3.0}),
+    "SIMS augmented": sims(augment=0.1),
+    "SIMS preferred": sims(augment=0.1, preference={"a": 3.0}, transform=transforms.FlooredLog(0.1)),
     "SIMS with 2 ln x": sims(transform=transforms.Log(a=2.0)),
     "LogMerit": scalarized("LogMerit"),
+    "LogMerit preferred": lambda model: Scalarized(
+        model, LogMerit(0.7, floor=0.1, preference={"a": 3.0}, tasks=TASKS), outer=outer
+    ),
     "STCH-normalized": scalarized("STCH-normalized"),
 }
 

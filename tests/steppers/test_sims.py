@@ -101,7 +101,7 @@ def test_foops_is_the_same_saddle_of_the_losses_themselves() -> None:
 @drops_gradients
 def test_gradients_are_central_differences_of_h() -> None:
     model, data = make_net(), make_data()
-    method = make_sims(model, prox=0.3, augment=0.2, preference={"b": 2.0}, perturb=0.05)
+    method = make_sims(model, prox=0.3, augment=0.2, perturb=0.05)
     method.backward(mean_losses(), data)
     theta = list(model.parameters())
     gradient, rival_gradient = gradients(model), flat(p.grad for p in method._challenger.parameters)
@@ -275,7 +275,7 @@ def test_all_forms_of_losses_take_the_same_step(form: str) -> None:
 def test_a_preference_is_paid_attention_to() -> None:
     method = make_sims(make_net(), preference={"b": 4.0}, tau=1.0)
     report = method.step(mean_losses(), make_data())
-    assert list(report.weights.values()) == pytest.approx([1 / 6, 4 / 6, 1 / 6])
+    assert list(report.weights.values()) == pytest.approx([1 / 6, 4 / 6, 1 / 6])  # in the first step L = R
 
 
 def test_augmentation_is_a_floor_under_the_weights() -> None:

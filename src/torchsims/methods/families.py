@@ -15,7 +15,7 @@ from torchsims.normalizers import Normalizer
 from torchsims.registry import choose, convert_options, convert_value, normalize_name, option_defaults
 from torchsims.scalarizations import Scalarization
 from torchsims.steppers import SIMS, Aggregated, OptimizerFactory, Regularizer, Scalarized, Stepper
-from torchsims.transforms import Asinh, Identity, Log, Power, Transform
+from torchsims.transforms import Asinh, FlooredLog, Identity, Log, Power, Transform
 
 RATIO = 2.0  # learning rate of the challenger over that of the model
 DEFAULT = "default"  # the transform that a method is defined with
@@ -48,6 +48,11 @@ class Family(ABC):
         self._kind = kind
         self._own = option_defaults(kind) if isinstance(kind, type) else {}
 
+    @property
+    def takes_preference(self) -> bool:
+        """Whether it can be told which tasks matter more."""
+        return isinstance(self._kind, type) and "preference" in signature(self._kind).parameters
+
     def passes_with(self, options: Mapping[str, Any]) -> str:
         """Return the forward + backward passes per step with some options."""
         return self.passes
@@ -72,7 +77,8 @@ class Family(ABC):
         if not isinstance(self._kind, type):
             made: nn.Module = copy.deepcopy(self._kind)
         else:
-            if "tasks" in signature(self._kind).parameters:
+            known = signature(self._kind).parameters
+            if "tasks" in known and ("preference" not in known or "preference" in options):
                 options["tasks"] = list(tasks)
             made = self._kind(**options)
         return made.to(next(model.parameters()).device)
@@ -87,7 +93,7 @@ class MeritFamily(Family):
 
     def __init__(self, kind: type[SIMS]) -> None:
         super().__init__(kind)
-        own = {"transform": "ln"} if kind is SIMS else {}
+        own = {"transform": "ln", "floor": 0.0} if kind is SIMS else {}
         # Joint by default: a single process has the room, and it is the faster of two ways to the same numbers.
         self.defaults = {**self._own, "evaluation": "joint", "ratio": RATIO, **own, "normalizer": "none"}
 
@@ -104,6 +110,10 @@ class MeritFamily(Family):
             raise ValueError(f"Option `ratio` should be positive. Found `ratio={ratio}`.")
         if "transform" in options:
             options["transform"] = _transform(options["transform"])
+        if floor := options.pop("floor", 0.0):
+            if "transform" in options and not isinstance(options["transform"], Log):
+                raise ValueError(f"Option `floor` should be 0 with a transform other than ln. Found `floor={floor}`.")
+            options["transform"] = FlooredLog(floor)
         if regularizer is not None:  # a subclass that has no such argument trains models without a term
             options["regularizer"] = regularizer
         stepper: Stepper[Any] = self._kind(

@@ -96,10 +96,10 @@ class Method:
         """All options with their defaults."""
         return self._family.defaults
 
-    def check(self, tasks: Iterable[str]) -> None:
+    def check(self, tasks: Iterable[str], preference: Mapping[str, float] | None = None) -> None:
         """Raise the error that a bad option leads to; draw no random number."""
         with torch.random.fork_rng(devices=[]):
-            self.build(nn.Linear(1, 1), tasks, lr=1e-3)
+            self.build(nn.Linear(1, 1), tasks, lr=1e-3, preference=preference)
 
     def build(
         self,
@@ -111,12 +111,14 @@ class Method:
         evaluation: str = "auto",
         seed: int = 0,
         regularizer: Regularizer | None = None,
+        preference: Mapping[str, float] | None = None,
     ) -> Stepper[Any]:
         """Return the stepper that trains ``model``.
 
         The learning rate of the challenger is ``ratio`` times that of the model. ``evaluation`` (``"sequential"`` or
         ``"joint"``, for methods with two copies) and ``seed`` (of a method that draws random numbers) are defaults of
-        the options. ``regularizer`` is a term that belongs to no task.
+        the options. ``regularizer`` is a term that belongs to no task. ``preference`` says by task how much it matters,
+        for methods that can be told.
 
         Example:
             >>> Method("sims:tau=1").build(nn.Linear(2, 2), tasks=["a", "b"], lr=1e-3).tau
@@ -124,6 +126,10 @@ class Method:
         """
         given = {"seed": seed} | ({} if evaluation == "auto" else {"evaluation": evaluation})
         options = {key: value for key, value in given.items() if key in self.defaults} | self.options
+        if preference is not None:
+            if not self._family.takes_preference:
+                raise ValueError(f"Method `{self.name}` has no preference. Found one for {sorted(preference)}.")
+            options["preference"] = dict(preference)
 
         def rate(factor: float) -> OptimizerFactory:
             return partial(optimizer, lr=factor * lr)

@@ -8,7 +8,7 @@ from typing import ClassVar, TypeAlias
 import torch
 from torch import Tensor
 
-from torchsims._statistics import WithStatistics
+from torchsims._statistics import FirstLosses, WithStatistics
 
 Losses: TypeAlias = Mapping[str, Tensor] | Sequence[Tensor] | Tensor
 """Losses by name, in order, or stacked."""
@@ -48,6 +48,7 @@ class Scalarization(WithStatistics, ABC):
         if tasks is not None and (isinstance(tasks, str) or len(tasks) == 0 or len(set(tasks)) != len(tasks)):
             raise ValueError(f"Parameter `tasks` should hold distinct names. Found `tasks = {tasks!r}`.")
         self.tasks = None if tasks is None else tuple(tasks)
+        self.first_losses: FirstLosses | None = None  # of methods with a floor, under which losses may be zero
 
     def forward(self, losses: Losses, labelled: Tensor | None = None, *, check: bool | None = None) -> Tensor:
         """Return the objective and, in training mode, update the running statistics.

@@ -1,10 +1,12 @@
 """GLS: the geometric mean of the losses."""
 
+from collections.abc import Mapping, Sequence
 from typing import final
 
 from torch import Tensor
 
 from torchsims.scalarizations._base import Scalarization
+from torchsims.scalarizations._preference import Preference
 
 
 @final
@@ -18,6 +20,11 @@ class GLS(Scalarization):
     optimizer undoes, and not its direction. The mean of the logarithms is formed first, so that no product of many or
     of large losses overflows.
 
+    - ``preference``: :math:`p_i > 0` by task, 1 for those not named: the mean of the logarithms is then weighted,
+      :math:`S = \exp(\sum_i p_i \ln L_i / \sum_i p_i)`. Where losses can get small, it ends at one
+      end of the Pareto front; :class:`LogMerit` chooses points between them.
+    - ``tasks``: the order of stacked losses, if there is a preference; the sorted names of the preference by default.
+
     Example:
         >>> import torch
         >>> GLS()(torch.tensor([1e30, 1e30, 1e-30, 1e-30]))
@@ -26,5 +33,12 @@ class GLS(Scalarization):
 
     positive = True
 
+    def __init__(self, *, preference: Mapping[str, float] | None = None, tasks: Sequence[str] | None = None) -> None:
+        chosen = None if preference is None else Preference(preference, tasks)
+        super().__init__(tasks if chosen is None else chosen.tasks)
+        self.preference = chosen
+
     def objective(self, losses: Tensor, labelled: Tensor) -> Tensor:
+        if self.preference is not None:
+            return (self.preference.shares(losses, labelled) * losses.log()).sum(-1).exp()
         return (losses.log().where(labelled, 0).sum(-1) / labelled.sum(-1)).exp()

@@ -21,8 +21,13 @@ class FromIdeal(Scalarization, ABC):
     of the tasks; stacked losses are then in the order of the sorted names, as those of a mapping are anyway.
     """
 
-    def __init__(self, weights: PerTask | None, ideal: PerTask | None) -> None:
-        super().__init__(_names(weights, ideal))
+    def __init__(self, weights: PerTask | None, ideal: PerTask | None, tasks: Sequence[str] | None = None) -> None:
+        names = _names(weights, ideal)
+        if names is not None and tasks is not None and names != sorted(tasks):
+            raise ValueError(
+                f"The names of the tasks should be the same everywhere. Found {names} and {sorted(tasks)}."
+            )
+        super().__init__(tasks if names is None else names)
         self.weights, self.ideal = _values(weights), _values(ideal)
         if self.weights is not None and not all(0 < w < math.inf for w in self.weights):
             raise ValueError(f"Parameter `weights` should be positive. Found `weights = {weights}`.")

@@ -1,11 +1,15 @@
 """LogMerit: SIMS with one copy of the model."""
 
+from collections.abc import Mapping, Sequence
+from math import inf
 from typing import final
 
 from torch import Tensor
 
 from torchsims import merit
+from torchsims._statistics import FirstLosses
 from torchsims.scalarizations._base import Scalarization
+from torchsims.scalarizations._preference import Preference
 from torchsims.transforms import Log
 
 _LOG = Log()  # forms ratios before logarithms
@@ -22,6 +26,12 @@ class LogMerit(Scalarization):
     - :math:`\tau` (``tau``): the temperature; small values look only at the task that improves least.
     - :math:`\beta` (``decay``): how slowly the reference :math:`R`, a geometric moving average, follows.
     - :math:`\rho` (``augment``): a floor under every weight.
+    - :math:`\kappa` (``floor``): the losses are :math:`L_i + \kappa L_i^0`, with the first loss :math:`L_i^0` of every
+      task: those that can reach zero are then no longer chased; see :class:`~torchsims.transforms.FlooredLog`.
+    - ``preference``: :math:`p_i > 0` by task, 1 for those not named. The objective is then :func:`torchsims.merit.f0`:
+      :math:`\ln p_i` is added to :math:`d_i`, and the reference stays at the first losses, so that ``decay`` has no
+      effect. More preference for a task never ends with a larger loss of it at the minimiser.
+    - ``tasks``: the order of stacked losses, if there is a preference; the sorted names of the preference by default.
 
     The current losses play the challenger's part in :func:`torchsims.merit.h` and the average plays the model's: one
     forward and one backward pass, and the objective is independent of the units of the losses. The reference is kept as
@@ -39,21 +49,45 @@ class LogMerit(Scalarization):
     positive = True
     reference: Tensor
 
-    def __init__(self, tau: float = 1.0, *, decay: float = 0.99, augment: float = 0.0) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        tau: float = 1.0,
+        *,
+        decay: float = 0.99,
+        augment: float = 0.0,
+        floor: float = 0.0,
+        preference: Mapping[str, float] | None = None,
+        tasks: Sequence[str] | None = None,
+    ) -> None:
+        chosen = None if preference is None else Preference(preference, tasks)
+        super().__init__(tasks if chosen is None else chosen.tasks)
         if not tau > 0:
             raise ValueError(f"Parameter `tau` should be positive. Found `tau = {tau}`.")
         if not 0 <= decay < 1:
             raise ValueError(f"Parameter `decay` should be in [0, 1). Found `decay = {decay}`.")
-        if not augment >= 0:
-            raise ValueError(f"Parameter `augment` should not be negative. Found `augment = {augment}`.")
-        self.tau, self.decay, self.augment = tau, decay, augment
+        for name, value in (("augment", augment), ("floor", floor)):
+            if not 0 <= value < inf:
+                raise ValueError(f"Parameter `{name}` should not be negative. Found `{name} = {value}`.")
+        if chosen is not None and augment:
+            raise ValueError(f"Parameter `augment` should be 0 with `preference`. Found `augment = {augment}`.")
+        self.tau, self.decay, self.augment, self.floor = tau, decay, augment, floor
+        self.preference = chosen
         self._register_statistics("reference")
+        self.first_losses = FirstLosses() if floor else None
 
     def objective(self, losses: Tensor, labelled: Tensor) -> Tensor:
+        if self.first_losses is not None:
+            losses = losses + self.floor * self.first_losses(losses, labelled)
         reference = self._start_at_first_loss("reference", losses, labelled)
         d = _LOG.difference(losses, reference.where(labelled, 1))
+        if self.preference is not None:
+            d = d + self.preference.like(losses).log()
         if self.training:
-            step = ((1 - self.decay) * d.detach()).exp()
-            self.reference = (reference * step).where(labelled, reference)
+            self.reference = self._next_reference(reference, d, labelled)
         return merit.smooth_max(d, tau=self.tau, augment=self.augment, labelled=labelled)
+
+    def _next_reference(self, reference: Tensor, d: Tensor, labelled: Tensor) -> Tensor:
+        if self.preference is not None:  # a point of the front is chosen relative to something that does not move
+            return reference
+        step = ((1 - self.decay) * d.detach()).exp()
+        return (reference * step).where(labelled, reference)

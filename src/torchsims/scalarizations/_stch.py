@@ -1,5 +1,6 @@
 """STCH: smooth Tchebycheff scalarization."""
 
+from collections.abc import Mapping, Sequence
 from typing import final
 
 from torch import Tensor
@@ -7,6 +8,7 @@ from torch import Tensor
 from torchsims import merit
 from torchsims._statistics import EpochMean
 from torchsims.scalarizations._ideal import FromIdeal, PerTask
+from torchsims.scalarizations._preference import Preference
 from torchsims.transforms import Log
 
 _LOG = Log()  # forms ratios before logarithms
@@ -33,6 +35,11 @@ class STCH(FromIdeal):
     - :math:`n` (``nadir``, `m`): the mean losses of the last of ``warmup_epochs`` epochs; a task without a label in it
       has the mean of an earlier one, and a task that appears later its first loss. Call :meth:`end_epoch` after each.
 
+    - ``preference``: :math:`p_i > 0` by task, 1 for those not named. Without ``normalize`` the weights are
+      :math:`w_i = p_i / \sum_j p_j`; with it :math:`\ln p_i` is added to :math:`\ln(L_i / n_i)`, which is
+      :func:`torchsims.merit.f0` with the nadir as its reference, and the sum of logarithms is weighted.
+    - ``tasks``: the order of stacked losses, if there is a preference; the sorted names of the preference by default.
+
     The authors' script counts epochs from zero and measures epoch 4, the fifth: ``warmup_epochs=5``. It also adds
     1e-20 inside the logarithm, which is left out here because it has a unit.
 
@@ -52,8 +59,11 @@ class STCH(FromIdeal):
         ideal: PerTask | None = None,
         normalize: bool = False,
         warmup_epochs: int = 4,
+        preference: Mapping[str, float] | None = None,
+        tasks: Sequence[str] | None = None,
     ) -> None:
-        super().__init__(weights, ideal)
+        chosen = None if preference is None else Preference(preference, tasks)
+        super().__init__(weights, ideal, tasks if chosen is None else chosen.tasks)
         if not mu > 0:
             raise ValueError(f"Parameter `mu` should be positive. Found `mu = {mu}`.")
         if not warmup_epochs >= 0:
@@ -62,7 +72,9 @@ class STCH(FromIdeal):
             )
         if normalize and not (weights is None and ideal is None):
             raise ValueError("Parameters `weights` and `ideal` should be None with `normalize`, which has neither.")
-        self.mu, self.warmup_epochs = mu, warmup_epochs
+        if preference is not None and weights is not None:
+            raise ValueError("Parameter `weights` should be None with `preference`, which gives the weights.")
+        self.mu, self.warmup_epochs, self.preference = mu, warmup_epochs, chosen
         self.normalize = self.positive = normalize
         if normalize:
             self.epoch_mean = EpochMean()
@@ -71,17 +83,24 @@ class STCH(FromIdeal):
     def objective(self, losses: Tensor, labelled: Tensor) -> Tensor:
         if self.normalize:
             return self._normalized(losses, labelled)
-        return merit.smooth_max(self._distances(losses, labelled), tau=self.mu, labelled=labelled)
+        distances = self._distances(losses, labelled)
+        if self.preference is not None:  # in place of the usual weights, 1 / m
+            distances = distances * labelled.sum(-1, keepdim=True) * self.preference.shares(losses, labelled)
+        return merit.smooth_max(distances, tau=self.mu, labelled=labelled)
 
     def _normalized(self, losses: Tensor, labelled: Tensor) -> Tensor:
         if self.epoch_mean.closed < self.warmup_epochs:
             if self.training:
                 self.epoch_mean.add(losses, labelled)
+            if self.preference is not None:
+                return labelled.sum(-1) * (self.preference.shares(losses, labelled) * losses.log()).sum(-1)
             return losses.log().where(labelled, 0).sum(-1)
         nadir = self._start_at_first_loss("nadir", losses, labelled)
         if self.training:
             self.nadir = nadir
         d = _LOG.difference(losses, nadir.where(labelled, 1))
+        if self.preference is not None:
+            d = d + self.preference.like(losses).log()
         return labelled.sum(-1) * merit.smooth_max(d, tau=self.mu, labelled=labelled)
 
     def end_epoch(self) -> None:

@@ -1,6 +1,6 @@
 """The estimator: one network for all columns of ``y``."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -47,6 +47,7 @@ class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         learning_rate: peak learning rate of Adam.
         weight_decay: weight decay of Adam.
         random_state: seed of the initial weights and of the order of the rows.
+        preference: how much a target matters, by its name; 1 for those not named. ``None`` for methods without one.
 
     Attributes:
         targets_: the targets, with means, standard deviations and classes.
@@ -77,6 +78,7 @@ class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         learning_rate: float = 1e-3,
         weight_decay: float = 1e-6,
         random_state: Any = None,
+        preference: Mapping[str, float] | None = None,
     ) -> None:
         self.method = method
         self.target_types = target_types
@@ -86,6 +88,7 @@ class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
         self.random_state = random_state
+        self.preference = preference
 
     def fit(self, X: Any, y: Any) -> "MultiTaskEstimator":  # noqa: N803  # scikit-learn calls it so
         """Train on features, `row x feature`, and targets, `row` or `row x target`, NaN or ``None`` where missing."""
@@ -105,7 +108,7 @@ class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         with torch.random.fork_rng(devices=[]):  # the global generator is the user's
             fit = Fit((features - self._mean) / self._sd, self.targets_, labels, self.hidden, seed)
             self.losses_, self.starved_ = fit.run(
-                self.method, self.epochs, self.batch_size, self.learning_rate, self.weight_decay
+                self.method, self.epochs, self.batch_size, self.learning_rate, self.weight_decay, self.preference
             )
         self.network_ = fit.network.double().eval()
         return self

@@ -1,6 +1,6 @@
 """The data of a fit in memory, and its losses; the training loop is the one of :mod:`torchsims.training`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -15,6 +15,7 @@ from torchsims.data.tables import Target
 from torchsims.losses import TaskLosses
 from torchsims.methods import Method
 from torchsims.models import class_loss, number_loss
+from torchsims.registry import choose
 from torchsims.training import Trainer
 
 WARMUP = 0.1  # share of the steps in which the learning rate rises
@@ -78,13 +79,21 @@ class Fit:
         return TaskLosses(total=total, count=count)
 
     def run(
-        self, method: Any, epochs: int, batch_size: int, learning_rate: float, weight_decay: float
+        self,
+        method: Any,
+        epochs: int,
+        batch_size: int,
+        learning_rate: float,
+        weight_decay: float,
+        preference: Mapping[str, float] | None = None,
     ) -> tuple[NDArray[np.float64], list[str]]:
         """Train; return the losses, `epoch x target` in native units, and the names of starved targets."""
         rows, names = len(self._x), [target.name for target in self._targets]
         adam = partial(Adam, weight_decay=weight_decay, fused=True)
         tasks = [str(i) for i in range(len(names))]
-        stepper = Method(method).build(self.network, tasks, learning_rate, adam, seed=self._seed)
+        if preference is not None:
+            preference = {tasks[names.index(choose("target", name, names))]: p for name, p in preference.items()}
+        stepper = Method(method).build(self.network, tasks, learning_rate, adam, seed=self._seed, preference=preference)
         batches = max(1, round(rows / batch_size))
         steps = epochs * batches
         trainer = Trainer(stepper, self.task_losses, steps=steps, warmup=WARMUP, seed=self._seed, names=names)

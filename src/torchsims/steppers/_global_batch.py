@@ -97,6 +97,7 @@ def check_losses(
     lower_bounds: Mapping[str, float],
     positive: bool,
     where: str,
+    first: Sequence[float] = (),
 ) -> None:
     """Raise if a loss is not finite, or not above its bound where it must be.
 
@@ -107,13 +108,14 @@ def check_losses(
         lower_bounds: the bounds of those that have one.
         positive: whether losses must lie above their bounds, or above zero where there is none.
         where: the copy, for the message.
+        first: the first losses above their bounds, if a share of them is a floor; losses may then be at their bounds.
     """
-    for name, loss, known in zip(tasks.names, losses, labelled, strict=True):
+    for name, loss, known, floor in zip(tasks.names, losses, labelled, first or [0.0] * len(losses), strict=True):
         if not known:
             continue
         if not isfinite(loss):
             raise ValueError(f"The loss of task `{name}` should be finite. Found {loss} at {where}.")
         bound = lower_bounds.get(name, 0.0)
-        if positive and not loss > bound:
+        if positive and not (loss > bound or (loss == bound and floor > 0)):
             hint = "" if loss > 0 or name in lower_bounds else "; if it can be lower, say so with `lower_bounds`"
             raise ValueError(f"The loss of task `{name}` should be above {bound:g}{hint}. Found {loss} at {where}.")

@@ -9,8 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from torchsims._statistics import FirstLosses, WithStatistics
 from torchsims.steppers._base import Stepper
 from torchsims.steppers._copies import Buffers, Challenger, JointChallenger, Lent, SequentialChallenger
+from torchsims.steppers._global_batch import GlobalBatch
 from torchsims.steppers._model_checks import check_copyable
 from torchsims.steppers._notices import EQUAL_COPIES, Notice
 from torchsims.steppers._optimizers import OptimizerFactory, load_optimizer, make_optimizer, same_options
@@ -28,6 +30,7 @@ class TwoCopies(Stepper[MeritReport]):
     evaluation: Evaluation
     perturb: float
     seed: int
+    _first: FirstLosses | None = None  # what preferences and floors are relative to
 
     def _make_copies(self, outer: OptimizerFactory, inner: OptimizerFactory, keep_random_iterate: bool) -> None:
         """Make the challenger, both optimizers and the random iterate, when the options are set."""
@@ -116,6 +119,15 @@ class TwoCopies(Stepper[MeritReport]):
     def _all_buffers(self) -> list[Buffers]:
         return [*super()._all_buffers(), self._challenger.buffers]
 
+    def _reference(self, here: GlobalBatch) -> Tensor:
+        """Return the first losses in the units of the normalizer, `m`; empty if nothing is relative to them."""
+        if self._first is None:
+            return here.losses[:0]
+        return self._first(here.adjusted * here.unit, here.labelled) / here.unit
+
+    def _statistics(self) -> list[WithStatistics]:
+        return [*super()._statistics(), *([] if self._first is None else [self._first])]
+
     def _state(self) -> dict[str, Any]:
         state = {
             **super()._state(),
@@ -126,6 +138,8 @@ class TwoCopies(Stepper[MeritReport]):
         }
         if self._iterate is not None:
             state["random_iterate"] = self._saved(self._iterate)
+        if self._first is not None:
+            state["first_losses"] = self._first.state_dict()
         return state
 
     def _load(self, state: Mapping[str, Any]) -> None:
@@ -133,6 +147,8 @@ class TwoCopies(Stepper[MeritReport]):
         self._load_copy(state["challenger"], self._challenger)
         if self._iterate is not None:
             self._load_copy(state["random_iterate"], self._iterate)
+        if self._first is not None:
+            self._first.load_state_dict(state["first_losses"])
         load_optimizer(self.outer, state["outer"])
         load_optimizer(self.inner, state["inner"])
         self._steps = state["steps"]

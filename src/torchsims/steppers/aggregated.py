@@ -143,6 +143,8 @@ class Aggregated(Stepper[Report]):
         if not chunk > 0:
             raise ValueError(f"Parameter `chunk` should be positive. Found `chunk = {chunk}`.")
         self.transform = self.aggregation.transform if transform is None else transform
+        if self.transform.needs_reference:
+            raise ValueError(f"Parameter `transform` should need no reference here. Found `{self.transform!r}`.")
         self._chunk = chunk
         self._features = find_features(model, features, shared, self.aggregation, self._clean_name)
         self._held = HeldWeights(every, self.aggregation, at_parameters=self._features is None)

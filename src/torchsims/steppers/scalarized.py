@@ -180,18 +180,20 @@ class Scalarized(Stepper[ObjectiveReport]):
         aux: Any,
         scaled: bool,
     ) -> ObjectiveReport:
-        counts, labelled, losses, w, (value,), (sound,), *found = to_host(
+        floor = self.scalarization.first_losses
+        counts, labelled, losses, w, (value,), (sound,), first, *found = to_host(
             reduced.count,
             reduced.labelled,
             reduced.losses,
             weights,
             objective,
             gradients_finite(self.outer, self._ranks),
+            reduced.losses[:0] if floor is None else floor.first,
             *tensors_of(term),
         )
         by_name = self._tasks.by_name
         check_counts(self._tasks, counts)
-        check_losses(self._tasks, losses, labelled, self._lower_bounds, self.scalarization.positive, "the model")
+        check_losses(self._tasks, losses, labelled, self._lower_bounds, self.scalarization.positive, "the model", first)
         regularizer = check_terms(found, "the model")
         skipped = None
         if not any(labelled):

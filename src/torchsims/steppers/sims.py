@@ -9,6 +9,7 @@ from torch.amp.grad_scaler import GradScaler
 from torch.optim import Optimizer
 
 from torchsims import merit
+from torchsims._statistics import FirstLosses
 from torchsims.normalizers import Normalizer
 from torchsims.steppers._global_batch import GlobalBatch, check_counts, check_losses, to_host
 from torchsims.steppers._gradients import (
@@ -37,7 +38,7 @@ class SIMS(TwoCopies):
 
     .. math::
         \max_\theta \min_{\theta'} h, \qquad
-        h = \frac{\tau \ln \sum_i p_i \exp(d_i / \tau) + \rho \sum_i d_i}{1 + m \rho}
+        h = \frac{\tau \ln \sum_i \exp(d_i / \tau) + \rho \sum_i d_i}{1 + m \rho}
             + \frac{\lambda}{2} \lVert \theta - \theta' \rVert^2, \qquad
         d_i = \psi(L_i(\theta')) - \psi(L_i(\theta))
 
@@ -46,13 +47,17 @@ class SIMS(TwoCopies):
     - :math:`\tau` (``tau``): the temperature; small values consider only the task with the least to gain;
     - :math:`\lambda` (``prox``): the proximal weight;
     - :math:`\psi` (``transform``): the logarithm, or something to compare it with;
-    - :math:`\rho` (``augment``): a floor under all weights, so that no task is starved; 0 in the paper;
-    - :math:`p` (``preference``): how much each task matters; 1 in the paper.
+    - :math:`\rho` (``augment``): a floor under all weights, so that no task is starved; 0 in the paper.
 
     With :math:`\psi = \ln` multiplying a loss by a constant changes nothing, by a power of two not even a bit, so that
-    preferences go into ``preference`` and not into the losses. With equal rates for both copies and no perturbation the
-    two stay equal forever, every weight stays :math:`1/m`, and the method is gradient descent on the sum of the log
-    losses: give the challenger a larger rate, or ``perturb`` it.
+    preferences go into ``preference`` and not into the losses: the model then minimises the preference objective
+    :func:`torchsims.merit.f0`, relative to the first losses and penalised by the merit function while the challenger is
+    better on every task (:func:`torchsims.merit.weights`). More preference for a task never ends with a larger loss of
+    it at the minimiser, and :math:`\tau \le 1` spreads the outcomes best.
+
+    With equal rates for both copies, no perturbation and no preference the two stay equal forever, every weight stays
+    :math:`1/m`, and the method is gradient descent on the sum of the log losses: give the challenger a larger rate, or
+    ``perturb`` it.
 
     With a ``regularizer`` :math:`R` the saddle is that of :math:`h - R(\theta) + R(\theta')`: both copies descend on
     it, each at its own parameters. Its gradient is added once per step, as it is: no loss, micro-batch, rank or scale
@@ -64,9 +69,9 @@ class SIMS(TwoCopies):
         prox: :math:`\lambda \ge 0`. It *repels* the model from the challenger, which it attracts: the saddle's sign.
         outer: makes the model's optimizer from its named trainable parameters, which may not change later.
         inner: makes the challenger's optimizer, usually with a larger rate; see :attr:`inner`.
-        transform: :math:`\psi`, the logarithm by default.
-        augment: :math:`\rho \ge 0`.
-        preference: :math:`p_i > 0` by task; 1 for those not named.
+        transform: :math:`\psi`, the logarithm by default; ``FlooredLog(0.1)`` for losses that can reach zero.
+        augment: :math:`\rho \ge 0`; a preference objective has no such floor.
+        preference: :math:`p_i > 0` by task, 1 for those not named; ``None`` is the paper's method, without any.
         normalize: divides the losses by a running estimate of their size first; has no effect under a logarithm.
         lower_bounds: a bound by task for losses that can go below zero; their distance to it is what counts.
         order: ``"simultaneous"``, Algorithm 1, or ``"alternating"``: the challenger steps first, and the model answers
@@ -136,7 +141,7 @@ class SIMS(TwoCopies):
         self.order, self.evaluation, self.seed = order, evaluation, seed
         check_object("transform", transform, Transform, "Log()")
         self.transform = self._default_transform() if transform is None else transform
-        self._preference = dict(preference or {})
+        self._preference = None if preference is None else dict(preference)
         self._check_options()
         super().__init__(
             model,
@@ -147,6 +152,8 @@ class SIMS(TwoCopies):
             regularizer=regularizer,
         )
         self._make_copies(outer, inner, keep_random_iterate)
+        if preference is not None or self.transform.needs_reference:
+            self._first = FirstLosses()
 
     def _gradients(self, batch: Batch, scaler: GradScaler | None) -> MeritReport:
         theta, challenger = self._theta, self._challenger
@@ -202,7 +209,7 @@ class SIMS(TwoCopies):
         for name in ("prox", "augment", "perturb"):
             if not 0 <= (value := getattr(self, name)) < float("inf"):
                 raise ValueError(f"Parameter `{name}` should not be negative. Found `{name} = {value}`.")
-        for task, value in self._preference.items():
+        for task, value in (self._preference or {}).items():
             if not 0 < value < float("inf"):
                 raise ValueError(f"Parameter `preference` should be positive. Found {value} for task `{task}`.")
         for name, known_values in (("order", Order), ("evaluation", Evaluation)):
@@ -211,17 +218,23 @@ class SIMS(TwoCopies):
                 raise ValueError(f"Parameter `{name}` should be {first!r} or {second!r}. Found `{name} = {value!r}`.")
 
     def _coefficients(self, here: GlobalBatch, there: GlobalBatch) -> tuple[Tensor, Tensor]:
-        return merit.coefficients(here.adjusted, there.adjusted, **self._settings(here))
+        settings = self._settings(here)
+        for_theta, for_challenger = merit.coefficients(here.adjusted, there.adjusted, **settings)
+        if self._preference is not None:  # the challenger compares, the model chooses
+            for_theta = self._weights(here, there) * settings["transform"].slope(here.adjusted)
+        return for_theta, for_challenger
+
+    def _weights(self, here: GlobalBatch, there: GlobalBatch) -> Tensor:
+        """Return the weights of the tasks in the step of the model."""
+        chosen: dict[str, Tensor] = {}
+        if self._preference is not None:
+            p = self._tasks.tensor(self._preference, 1.0, here.losses, "preference")
+            chosen = {"preference": p, "reference": self._reference(here)}
+        return merit.weights(here.adjusted, there.adjusted, **self._settings(here), **chosen)
 
     def _settings(self, here: GlobalBatch) -> dict[str, Any]:
-        preference = self._tasks.tensor(self._preference, 1.0, here.losses, "preference") if self._preference else None
-        return {
-            "tau": self.tau,
-            "transform": self.transform,
-            "augment": self.augment,
-            "preference": preference,
-            "labelled": here.labelled,
-        }
+        transform = self.transform if self._first is None else self.transform.at(self._reference(here))
+        return {"tau": self.tau, "transform": transform, "augment": self.augment, "labelled": here.labelled}
 
     def _move_challenger(self) -> bool:
         """Let the challenger step before the model does; undone if the step fails. Return whether it moved."""
@@ -251,18 +264,18 @@ class SIMS(TwoCopies):
         aux: Any,
         scaled: bool,
     ) -> MeritReport:
-        settings = self._settings(here)
-        weights = merit.weights(here.adjusted, there.adjusted, **settings)
+        settings, weights = self._settings(here), self._weights(here, there)
         distance = squared_distance(self._theta, self._challenger.parameters, self._ranks) if self.prox else 0.0
         h = merit.h(here.adjusted, there.adjusted, **settings, prox=self.prox, squared_distance=distance)
         sound = [gradients_finite(optimizer, self._ranks) for optimizer in self._optimizers()]
-        counts, labelled, losses, rivals, w, (value,), (outer_sound,), (inner_sound,), *found = to_host(
-            here.count, here.labelled, here.losses, there.losses, weights, h, *sound, *tensors_of(*terms)
+        floor = self._first.first if self._first is not None and self.transform.needs_reference else here.losses[:0]
+        counts, labelled, losses, rivals, w, (value,), (outer_sound,), (inner_sound,), first, *found = to_host(
+            here.count, here.labelled, here.losses, there.losses, weights, h, *sound, floor, *tensors_of(*terms)
         )
         by_name = self._tasks.by_name
         check_counts(self._tasks, counts)
         for values, where in ((losses, "the model"), (rivals, "the challenger")):
-            check_losses(self._tasks, values, labelled, self._lower_bounds, self.transform.positive, where)
+            check_losses(self._tasks, values, labelled, self._lower_bounds, self.transform.positive, where, first)
         regularizer = check_terms(found, "the model", "the challenger")
         skipped = None
         if not any(labelled):

@@ -25,7 +25,7 @@ from torchsims.training.world import launched
 
 RESULTS, SAMPLES = "results.json", "samples.npz"
 LONGEST_NAME = 160  # bytes of the name of a folder; a longer one is cut, and a digest tells it from others
-FREE = ("method", "model", "rescale", "evaluation", "seed")
+FREE = ("method", "model", "rescale", "prefer", "evaluation", "seed")
 """Settings in which runs of one table may differ."""
 
 
@@ -37,6 +37,7 @@ def folder_name(config: RunConfig) -> str:
         'hps_sims_tau=0.1_depth=100_seed=2'
     """
     parts = [config.model, config.method, *(f"{task}={factor:g}" for task, factor in config.rescale.items())]
+    parts += [f"prefer_{task}={factor:g}" for task, factor in config.prefer.items()]
     text = "_".join([*parts, f"seed={config.seed}"])
     name = re.sub(r"[^\w.=+-]", "-", text.replace(":", "_"))
     if len(name.encode()) <= LONGEST_NAME:

@@ -71,6 +71,7 @@ class RunConfig:
     numbers: tuple[str, ...] = setting((), "Columns of a table that are numbers.", workload=True)
     ignore: tuple[str, ...] = setting((), "Columns of a table to leave out.", workload=True)
     rescale: Mapping[str, float] = setting({}, "Multiply the loss of a task: depth=100. May be repeated.")
+    prefer: Mapping[str, float] = setting({}, "How much a task matters, 1 for the others: depth=2. May be repeated.")
     epochs: int = setting(8, "Passes over the training data.")
     batch: int = setting(8, "Batch size, over all micro-batches and processes.")
     micro_batches: int = setting(1, "Micro-batches per step (gradient accumulation).")

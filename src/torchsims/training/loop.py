@@ -123,6 +123,7 @@ class _Session:
                 evaluation=config.evaluation,
                 seed=config.seed,
                 regularizer=find_regularizer(self.model),
+                preference=config.prefer or None,
             ),
             closure,
             steps=config.epochs * self.steps_per_epoch,

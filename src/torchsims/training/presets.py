@@ -65,7 +65,7 @@ def find_changes(config: RunConfig) -> dict[str, tuple[Any, Any]]:
 
 
 def label_of(config: RunConfig, method: Method | None = None, kind: type[Workload] | None = None) -> str:
-    """Return what tables and plots call a run: the model where it is not the usual one, the method, and rescaling.
+    """Return what tables and plots call a run: model where it is not the usual one, method, preference, rescaling.
 
     Example:
         >>> label_of(complete_config({"method": "ew", "model": "stl", "rescale": {"depth": 100}}))
@@ -80,6 +80,7 @@ def label_of(config: RunConfig, method: Method | None = None, kind: type[Workloa
     is_usual = (model.name, adapter) == (usual.name, usual.options.get(ADAPTER, ""))
     parts = [] if is_usual else [f"{network_title(model.name)} {adapter}".strip()]
     parts.append((method or Method(config.method)).label)
+    parts += [f"{task} preferred {factor:g}" for task, factor in config.prefer.items()]
     return ", ".join([*parts, *(f"{task} x {factor:g}" for task, factor in config.rescale.items())])
 
 

@@ -77,7 +77,9 @@ def resolve(
     else:
         config = replace(config, data=_path(workload), tasks=workload.tasks)
     found = Method(config.method if method is None else method)
-    found.check(workload.tasks)
+    for task in config.prefer:
+        choose("task", task, workload.tasks)
+    found.check(workload.tasks, config.prefer or None)
     config = replace(config, method=str(found), model=workload.check_model(config.model))
     workload.check_sources(config.model)
     for task, factor in config.rescale.items():

@@ -1,0 +1,39 @@
+"""How much the tasks matter, for methods that take a preference."""
+
+from collections.abc import Mapping, Sequence
+from math import inf
+from typing import final
+
+import torch
+from torch import Tensor
+
+
+@final
+class Preference:
+    """Positive numbers by task; 1 for the tasks that are not named.
+
+    Args:
+        values: the numbers by name.
+        tasks: the names of all tasks, in the order of stacked losses; the sorted names of ``values`` by default.
+    """
+
+    def __init__(self, values: Mapping[str, float], tasks: Sequence[str] | None) -> None:
+        for task, value in values.items():
+            if not 0 < value < inf:
+                raise ValueError(f"Parameter `preference` should be positive. Found {value} for task `{task}`.")
+        self.tasks = tuple(sorted(values) if tasks is None else tasks)
+        if unknown := sorted(set(values) - set(self.tasks)):
+            raise ValueError(
+                f"Parameter `preference` should name tasks among {list(self.tasks)}. Found `preference` for {unknown}."
+            )
+        self.values = tuple(float(values.get(task, 1.0)) for task in self.tasks)
+
+    def like(self, losses: Tensor) -> Tensor:
+        """Return the numbers, `m`, in the dtype and on the device of ``losses``."""
+        # Built on the host and sent without waiting for the device.
+        return torch.tensor(self.values, dtype=losses.dtype).to(losses.device, non_blocking=True)
+
+    def shares(self, losses: Tensor, labelled: Tensor) -> Tensor:
+        """Return the numbers of the labelled tasks divided by their sum, zero for the others, `... x m`."""
+        p = self.like(losses).where(labelled, 0)
+        return p / p.sum(-1, keepdim=True)
