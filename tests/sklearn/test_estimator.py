@@ -196,6 +196,22 @@ def test_a_data_frame_names_its_targets() -> None:
         small().fit(x, frame[["energy", "energy"]])
 
 
+def test_a_preference_lowers_the_loss_of_its_target() -> None:
+    """One hidden unit cannot serve two unrelated targets."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(128, 2))
+    y = x * [1e4, 1e-3] + rng.normal(size=x.shape) * [3e3, 3e-4]
+    for method in ("sims:tau=0.3", "logmerit:tau=0.3"):
+        options: dict[str, Any] = {"method": method, "hidden": (1,), "epochs": 20}
+        less, more = (small(preference={"0": p}, **options).fit(x, y).losses_[-1] for p in (0.25, 4.0))
+        assert more[0] < less[0]
+        assert more[1] > less[1]
+    with pytest.raises(ValueError, match=r"There is no target `nought`\. The names are 0, 1\."):
+        small(preference={"nought": 2.0}).fit(x, y)
+    with pytest.raises(ValueError, match=r"Method `ew` has no preference\. Found one for \['0'\]\."):
+        small(method="ew", preference={"0": 2.0}).fit(x, y)
+
+
 def test_a_batch_without_labels_of_a_task_is_no_obstacle() -> None:
     x, y = data(100)
     y[3:, 1] = np.nan  # three labels, in at most three of the batches

@@ -1,5 +1,6 @@
 """Training runs: scale, several processes, what is evaluated and when."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 
 from helpers.ranks import run_ranks
 from helpers.training_cases import Interrupt, assert_same_run, assert_same_tensors, checkpoint, small, tensors
+from torchsims.sweeps import folder_name
 from torchsims.training import Metrics, RunConfig, StoppedError, TensorBoard, train
 from torchsims.training.batches import training_batches
 from torchsims.training.trainer import warmup_then_decay
@@ -25,10 +27,25 @@ def test_a_power_of_two_changes_no_bit(method: str, tmp_path: Path) -> None:
     assert_same_tensors(checkpoint(tmp_path / "plain"), checkpoint(tmp_path / "scaled"))
 
 
+def test_a_power_of_two_changes_no_bit_of_a_run_with_a_floor_and_a_preference(tmp_path: Path) -> None:
+    """Its state holds the first losses, which have units; what it finds has none."""
+    config = small(method="sims:floor=0.1", prefer={"depth": 4.0})
+    scaled = replace(config, rescale={"depth": 128.0})
+    assert_same_run(train(config, tmp_path / "plain"), train(scaled, tmp_path / "scaled"))
+
+
 def test_the_same_factor_changes_equal_weights(tmp_path: Path) -> None:
     plain = train(small(method="ew"), tmp_path / "plain")
     scaled = train(small(method="ew", rescale={"depth": 128.0}), tmp_path / "scaled")
     assert plain.metrics != scaled.metrics
+
+
+def test_a_preference_is_in_the_weights_the_label_and_the_name_of_the_folder(tmp_path: Path) -> None:
+    runs = {p: train(small(method="sims:tau=0.3", prefer={"depth": p}), tmp_path / f"{p}") for p in (0.25, 4.0)}
+    weights = {p: run.history.weights["depth"][-1] for p, run in runs.items()}
+    assert weights[4.0] > weights[0.25]
+    assert runs[4.0].label == "SIMS, tau 0.3, depth preferred 4"
+    assert len({folder_name(run.config) for run in runs.values()}) == 2
 
 
 # Ranks and micro-batches.

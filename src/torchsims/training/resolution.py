@@ -77,15 +77,14 @@ def resolve(
     else:
         config = replace(config, data=_path(workload), tasks=workload.tasks)
     found = Method(config.method if method is None else method)
-    for task in config.prefer:
-        choose("task", task, workload.tasks)
+    for name, factors in (("rescale", config.rescale), ("prefer", config.prefer)):
+        for task, factor in factors.items():
+            choose("task", task, workload.tasks)
+            if not (isfinite(factor) and factor > 0):
+                raise ValueError(f"Parameter `{name}` should be positive. Found {factor} for task `{task}`.")
     found.check(workload.tasks, config.prefer or None)
     config = replace(config, method=str(found), model=workload.check_model(config.model))
     workload.check_sources(config.model)
-    for task, factor in config.rescale.items():
-        choose("task", task, workload.tasks)
-        if not (isfinite(factor) and factor > 0):
-            raise ValueError(f"Parameter `rescale` should be positive. Found {factor} for task `{task}`.")
     _check_selection(config, workload)
     kind = type(workload)
     unscaled = label_of(replace(config, rescale={}), found, kind) if config.rescale else None
