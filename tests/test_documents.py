@@ -75,6 +75,7 @@ MODULES = [
         ("docs/lightning.md", 3),
         ("docs/huggingface.md", 3),
         ("docs/accelerate.md", 1),
+        ("docs/preferences.md", 2),
     ],
 )
 def test_the_code_of_a_page_runs_from_top_to_bottom(document: str, least: int) -> None:

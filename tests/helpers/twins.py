@@ -92,7 +92,7 @@ def gls(past: Sequence[Step], observed: Sequence[Step], now: Step) -> float:
 
 
 def gls_preferred(past: Sequence[Step], observed: Sequence[Step], now: Step) -> float:
-    return math.prod(now[i] ** PREFERENCE[i] for i in now) ** (1 / sum(PREFERENCE[i] for i in now))
+    return math.exp(sum(PREFERENCE[i] * math.log(now[i]) for i in now) / sum(PREFERENCE[i] for i in now))
 
 
 def stch_preferred(past: Sequence[Step], observed: Sequence[Step], now: Step) -> float:

@@ -123,7 +123,8 @@ class TwoCopies(Stepper[MeritReport]):
         """Return the first losses in the units of the normalizer, `m`; empty if nothing is relative to them."""
         if self._first is None:
             return here.losses[:0]
-        return self._first(here.adjusted * here.unit, here.labelled) / here.unit
+        first: Tensor = self._first(here.adjusted * here.unit, here.labelled)
+        return first / here.unit
 
     def _statistics(self) -> list[WithStatistics]:
         return [*super()._statistics(), *([] if self._first is None else [self._first])]

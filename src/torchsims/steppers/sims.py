@@ -226,7 +226,7 @@ class SIMS(TwoCopies):
 
     def _weights(self, here: GlobalBatch, there: GlobalBatch) -> Tensor:
         """Return the weights of the tasks in the step of the model."""
-        chosen: dict[str, Tensor] = {}
+        chosen: dict[str, Any] = {}
         if self._preference is not None:
             p = self._tasks.tensor(self._preference, 1.0, here.losses, "preference")
             chosen = {"preference": p, "reference": self._reference(here)}
