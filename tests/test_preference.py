@@ -28,7 +28,7 @@ Weigh: TypeAlias = Callable[..., tuple[Tensor, Tensor]]
 
 
 @cache
-def excess_of_a(weigh: Weigh, steps: int = 800) -> Tensor:
+def excess_of_a(weigh: Weigh, steps: int = 1500) -> Tensor:
     """Return the loss of A above its floor at the end of the runs of all cases, `case x ratio`.
 
     Two squared distances in the plane; all runs advance as one tensor, each with a rate that suits its curvature.
