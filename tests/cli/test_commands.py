@@ -70,6 +70,18 @@ def test_a_rescaled_run_has_the_same_rows_and_tensors(call: Call, tmp_path: Path
     assert plain == scaled
 
 
+def test_a_preference_is_an_option_that_only_some_methods_take(
+    call: Call, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("train", *QUICK, "--prefer", "depth=4", "--out", tmp_path / "run") == 0
+    found = results(tmp_path / "run")
+    assert found["settings"]["prefer"] == {"depth": 4.0}
+    assert found["rows"][0]["method"] == "SIMS, depth preferred 4"
+    capsys.readouterr()
+    assert call("compare", *QUICK, "--prefer", "depth=4", "--methods", "sims,ew", "--out", tmp_path / "both") == 2
+    assert "Method `ew` has no preference. Found one for ['depth']." in " ".join(capsys.readouterr().err.split())
+
+
 def _rows(folder: Path, *runs: str) -> list[dict[str, Any]]:
     return [row for run in runs for row in results(folder / run)["rows"]]
 
