@@ -222,6 +222,8 @@ def test_f0_has_the_weights_as_its_derivatives_where_there_is_no_penalty() -> No
     here = losses.detach()
     w = merit.weights(here, here, tau=0.7, labelled=labelled, preference=p, reference=first)
     torch.testing.assert_close(gradient, w / here)
+    with pytest.raises(ValueError, match="Parameter `reference` should be given with `preference`"):
+        merit.weights(here, here, tau=0.7, preference=p)
     assert w[1] == 0
 
 

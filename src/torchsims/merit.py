@@ -146,8 +146,10 @@ def weights(
     _check(tau, augment)
     d = transform.difference(challenger, losses)
     w = _simplex(d, tau, augment, labelled)
-    if preference is None or reference is None:
+    if preference is None:
         return w
+    if reference is None:
+        raise ValueError("Parameter `reference` should be given with `preference`. Found `reference = None`.")
     e = transform.difference(losses, reference) + preference.log()
     w_0 = _simplex(e, tau, 0.0, labelled)
     share = _logits(d, tau, labelled).amax(-1, keepdim=True).exp().clamp(max=1)  # 1 / (1 + gamma)
