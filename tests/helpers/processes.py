@@ -42,7 +42,7 @@ def run_command_on_ranks(folder: Path, *arguments: object, size: int = 2) -> str
     with socket.create_server(("localhost", 0)) as free:
         port = free.getsockname()[1]
     ranks = [
-        Command(folder / str(rank), *arguments, environment=_torchrun_environment(rank, size, port))
+        Command(folder / str(rank), *arguments, environment=torchrun_environment(rank, size, port))
         for rank in range(size)
     ]
     ends = [rank.wait() for rank in ranks]
@@ -51,7 +51,8 @@ def run_command_on_ranks(folder: Path, *arguments: object, size: int = 2) -> str
     return errors
 
 
-def _torchrun_environment(rank: int, size: int, port: int) -> dict[str, str]:
+def torchrun_environment(rank: int, size: int, port: int) -> dict[str, str]:
+    """Return what ``torchrun`` tells a rank."""
     names = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "MASTER_ADDR": "localhost", "MASTER_PORT": port}
     return {name: str(value) for name, value in names.items()}
 
