@@ -1,5 +1,7 @@
 # make run    set everything up, train five methods with and without a rescaled loss, and write a page with the results
 # make test   set everything up and run lint, type checks and tests
+# make docs   set everything up and build the documentation in build/site; warnings are errors, and nothing is downloaded
+# make docs-test  build the documentation and look at it in a browser
 # make dist   set everything up and build the source distribution and the wheel, in dist/
 # make test-dist      install what make dist builds where there is nothing else, and use it and every extra by itself
 # make test-versions  run the core tests on the oldest torch, on every newer Python that is installed and on the newest versions
@@ -9,8 +11,9 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+SITE := build/site
 
-.PHONY: run test dist test-dist test-versions soak bench clean
+.PHONY: run test docs docs-test dist test-dist test-versions soak bench clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -29,6 +32,12 @@ test: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+docs: $(VENV)/.installed
+	$(BIN)/python -m sphinx -b html -W --keep-going -q -j 2 -d build/doctrees docs $(SITE)
+
+docs-test: docs
+	TORCHSIMS_SITE=$(abspath $(SITE)) $(BIN)/python -m pytest tests/docs
 
 dist: $(VENV)/.installed
 	rm -rf dist
