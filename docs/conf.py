@@ -47,5 +47,5 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_math_renderer = "mathml"
 html_copy_source = False
-pygments_style = "friendly"
+pygments_style = "a11y-light"
 pygments_dark_style = "monokai"

@@ -35,13 +35,18 @@ def public_rooms() -> list[ModuleType]:
 
 
 def public_names() -> Iterator[tuple[str, str, Any]]:
-    """Yield room, name and object of every public name, each object once: in the first room that has it."""
-    seen: set[int] = set()
+    """Yield room, name and object of every public name, each object once: in the last room that has it."""
+    homes = {id(value): room for room, _, value in names_by_room()}
+    for room, name, value in names_by_room():
+        if homes[id(value)] == room:
+            yield room, name, value
+
+
+def names_by_room() -> Iterator[tuple[str, str, Any]]:
+    """Yield room, name and object of every public name in every room."""
     for room in public_rooms():
         for name in room.__all__:
-            value = getattr(room, name)
-            if not isinstance(value, ModuleType) and id(value) not in seen:
-                seen.add(id(value))
+            if not isinstance(value := getattr(room, name), ModuleType):
                 yield room.__name__, name, value
 
 
@@ -179,6 +184,7 @@ DIRECTIVES = ((inspect.isclass, "autoclass"), (inspect.isroutine, "autofunction"
 def write_reference(methods: dict[int, str]) -> None:
     """Write a page per room, with every public name that has no page of its own."""
     names = list(public_names())
+    homes = {id(value): (home, name) for home, name, value in names}
     rooms = [room.__name__ for room in public_rooms() if any(home == room.__name__ for home, _, _ in names)]
     for room in rooms:
         lines = [f"``{room}``", "=" * (len(room) + 4), ""]
@@ -187,6 +193,9 @@ def write_reference(methods: dict[int, str]) -> None:
         linked = [methods[id(value)] for home, _, value in names if home == room and id(value) in methods]
         if linked:
             lines += ["Methods have pages of their own:", "", ", ".join(f":doc:`/{page}`" for page in linked) + ".", ""]
+        moved = [homes[id(value)] for home, _, value in names_by_room() if home == room and homes[id(value)][0] != room]
+        if moved:
+            lines += ["Also here:", "", ", ".join(f":py:obj:`{home}.{name}`" for home, name in moved) + ".", ""]
         for home, name, value in names:
             if home == room and id(value) not in methods:
                 directive = next((text for check, text in DIRECTIVES if check(value)), "autodata")

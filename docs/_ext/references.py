@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from docutils import nodes
-from generated_pages import public_names
+from generated_pages import names_by_room, public_names
 from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
@@ -22,7 +22,8 @@ OUTSIDE = {
 
 def _homes() -> dict[str, str]:
     """Return the documented names of public classes and functions by where they are defined, and by their last word."""
-    homes: dict[str, str] = {}
+    documented = {id(value): f"{room}.{name}" for room, name, value in public_names()}
+    homes = {f"{room}.{name}": documented[id(value)] for room, name, value in names_by_room()}
     for room, name, value in public_names():
         full = f"{room}.{name}"
         if inspect.isclass(value) or inspect.isroutine(value):
