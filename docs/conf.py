@@ -25,6 +25,7 @@ extensions = [
 exclude_patterns = ["_generated"]  # pieces that pages include
 default_role = "literal"  # docstrings write shapes and names of other packages in single backticks
 nitpicky = True
+nitpick_ignore = [("py:class", "Figure")]  # of matplotlib, imported for type checks only
 suppress_warnings = ["misc.highlighting_failure"]  # a shortened error in a docstring is not Python
 
 autodoc_member_order = "bysource"

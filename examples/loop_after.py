@@ -1,6 +1,9 @@
+# mypy: allow-untyped-calls
 """The loop of `loop_before.py` with SIMS: exact over micro-batches, and independent of the units of the losses.
 
-python examples/loop_after.py
+    python examples/loop_after.py
+
+Everything else is as it was; the checkpoint holds the state of the method in place of that of the optimizer.
 """
 
 import tempfile

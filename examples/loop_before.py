@@ -1,6 +1,9 @@
+# mypy: allow-untyped-calls
 """An ordinary loop for two tasks, as many projects have one; `loop_after.py` is the same loop with SIMS.
 
-python examples/loop_before.py
+    python examples/loop_before.py
+
+Mixed precision, gradient accumulation, clipping, a moving average of the weights, a schedule and checkpoints.
 """
 
 import tempfile

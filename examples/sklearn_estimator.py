@@ -1,6 +1,8 @@
 """scikit-learn: numbers and classes in one `y`, labels missing, inside a pipeline and a grid search.
 
-python examples/sklearn_estimator.py    # needs the extra [tables]
+    python examples/sklearn_estimator.py    # needs the extra [tables]
+
+Features and numeric targets are standardised inside; the losses that are balanced stay in the units of `y`.
 """
 
 import numpy as np

@@ -68,7 +68,7 @@ def _is_elsewhere(error: ImportError) -> bool:
 def test_an_example_opens_with_what_it_shows_and_its_command(script: Path) -> None:
     summary, _, rest = _docstring(script).partition("\n")
     assert summary.endswith(".")
-    assert f"examples/{script.name}" in rest
+    assert re.search(rf"^    \S.* examples/{script.name}", rest, flags=re.MULTILINE)
 
 
 def test_ten_lines_add_sims_to_a_loop() -> None:

@@ -90,9 +90,39 @@ def _keep_colons(app: Sphinx, what: str, name: str, value: object, options: obje
 
 
 def _redirect(app: Sphinx, page: str, source: list[str]) -> None:
-    """Let links to files beside the documentation lead to pages of the site."""
+    """Let links to files beside the documentation lead to pages of the site, and keep numbers in one piece."""
     for file, target in OUTSIDE.items():
         source[0] = re.sub(rf"\]\({file}\)", f"]({target})", source[0])
+    source[0] = source[0].replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}")  # a narrow column keeps it on a line
+
+
+def _shorten_defaults(
+    app: Sphinx, what: str, name: str, value: object, options: object, signature: str | None, returns: str | None
+) -> tuple[str | None, str | None]:
+    """Write a default that a function makes as `...`: Sphinx cannot read `<factory>`."""
+    return signature and signature.replace("<factory>", "..."), returns
+
+
+def _link_names(app: Sphinx, document: nodes.document) -> None:
+    """Link the names in the tables of ``api.md`` to their docstrings; a name of two rooms to that of its section."""
+    if app.env.current_document.docname != "api":
+        return
+    homes: dict[str, list[str]] = {}
+    for room, name, _ in names_by_room():
+        homes.setdefault(name, []).append(f"{room}.{name}")
+    for literal in list(document.findall(nodes.literal)):
+        section = literal.parent
+        while not isinstance(section, nodes.section):
+            section = section.parent
+        found = homes.get(literal.astext(), [])
+        own = [home for home in found if home.rpartition(".")[0] in section[0].astext()]
+        if len(own or found) == 1:
+            target = (own or found)[0]
+            reference = pending_xref(
+                "", refdomain="py", reftype="obj", reftarget=target, refexplicit=True, refwarn=True
+            )
+            literal.replace_self(reference)
+            reference += literal
 
 
 def _homes_once(app: Sphinx) -> None:
@@ -104,5 +134,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("builder-inited", _homes_once)
     app.connect("missing-reference", _resolve)
     app.connect("source-read", _redirect)
+    app.connect("doctree-read", _link_names)
+    app.connect("autodoc-process-signature", _shorten_defaults)
     app.connect("autodoc-process-docstring", _keep_colons, priority=600)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
