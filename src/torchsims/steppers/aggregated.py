@@ -32,6 +32,8 @@ from torchsims.transforms import Transform
 
 __all__ = ["Aggregated"]
 
+Heads = dict[tuple[int, int], Tensor]  # gradients of what is not shared, by parameter and task
+
 
 @final
 class Aggregated(Stepper[Report]):
@@ -203,9 +205,7 @@ class Aggregated(Stepper[Report]):
         tasks = [task for task, label in enumerate(labelled) if label]
         return self._tasks.by_name(nan_if_unlabelled(losses, labelled)), tasks
 
-    def _split(
-        self, rows: Rows | WeightedPass, reduced: GlobalBatch, tasks: list[int]
-    ) -> dict[tuple[int, int], Tensor]:
+    def _split(self, rows: Rows | WeightedPass, reduced: GlobalBatch, tasks: list[int]) -> Heads:
         """Form the rows of what is shared, and return the gradients of all else by parameter and task."""
         if isinstance(rows, WeightedPass):
             slope = self.transform.slope(reduced.adjusted)
@@ -233,13 +233,7 @@ class Aggregated(Stepper[Report]):
         return heads
 
     @torch.no_grad()
-    def _set_gradients(
-        self,
-        reduced: GlobalBatch,
-        rows: Rows | WeightedPass,
-        heads: Mapping[tuple[int, int], Tensor],
-        tasks: Tensor,
-    ) -> Tensor:
+    def _set_gradients(self, reduced: GlobalBatch, rows: Rows | WeightedPass, heads: Heads, tasks: Tensor) -> Tensor:
         """Leave the direction in the gradients, and return the weights of the losses in it, `m`."""
         slope = self.transform.slope(reduced.adjusted)
         self._held.steps += 1

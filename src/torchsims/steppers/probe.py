@@ -129,6 +129,7 @@ class GradientProbe:
                 batch = Batch(
                     closure=task_losses,
                     micro_batches=tuple((micro_batch,) for micro_batch in micro_batches) or ((),),
+                    parameters=self._parameters,
                     tasks=self._tasks,
                     ranks=self._ranks,
                     noise=self._generators.capture(),
