@@ -45,10 +45,13 @@ def main() -> None:
     checkpoint = Path(tempfile.mkdtemp()) / "last.pt"
 
     for epoch in range(EPOCHS):
-        for micro_batches in zip(*[iter(loader)] * ACCUMULATE, strict=False):
-            losses = method.backward(task_losses, *micro_batches).losses
+        for index, batch in enumerate(loader):
+            method.accumulate(task_losses, batch)
+            if (index + 1) % ACCUMULATE:
+                continue
+            method.backward()
             method.clip_grad_norm_(1.0)
-            method.update()
+            losses = method.update().losses
             for schedule in schedules:
                 schedule.step()
             average.update_parameters(model)
