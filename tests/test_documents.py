@@ -72,6 +72,18 @@ def _blocks(document: Path) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", document.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
 
 
+def test_both_sides_of_the_change_in_the_readme_run() -> None:
+    document = ROOT / "README.md"
+    first, *_ = _blocks(document)
+    diff = re.findall(r"^```diff\n(.*?)^```", document.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    assert len(diff) == 1
+    lines = diff[0].splitlines()
+    for kept in "-+":  # before, and after
+        names: dict[str, object] = {}
+        exec(compile(first, document, "exec"), names)
+        exec(compile("\n".join(line[1:] for line in lines if line[0] in f" {kept}"), document, "exec"), names)
+
+
 @pytest.mark.parametrize("document", [page for page in DOCUMENTS if _blocks(page)], ids=lambda page: page.name)
 def test_the_code_of_a_page_runs_from_top_to_bottom(document: Path) -> None:
     names: dict[str, object] = {}
