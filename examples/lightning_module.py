@@ -1,6 +1,6 @@
 """Lightning: a module with two tasks in different units, trained by SIMS, with checkpoints, clipping and accumulation.
 
-Run: python examples/lightning_module.py
+    python examples/lightning_module.py
 """
 
 import tempfile

@@ -123,7 +123,7 @@ def write_methods() -> dict[int, str]:
             "Passes per step": f"{method.passes} (forward + backward; m tasks)",
             "Independent of units": _rst(units),
             "By name": f"``--method {name}``" + (", with options: " + _options(method) if method.defaults else ""),
-            "Install": "``pip install 'torchsims[gradient]'``" if _needs_extra(kind) else "no extra",
+            "Install": "``pip install '.[gradient]'``" if _needs_extra(kind) else "no extra",
             "Paper": "; ".join(f"`{text} <{url}>`__" if url else text for text, url in entry.get("papers", ())),
         }
         _write(f"methods/{name}.rst", _method_page(kind, line, homes[id(kind)], facts, entry["when"]))

@@ -126,7 +126,9 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
 
 @pytest.mark.parametrize("name", DDP)
 def test_ddp_is_the_loop_by_hand_on_both_ranks(name: str, ranks: dict[str, list[Any]]) -> None:
-    for module, by_hand, steps in ranks[f"ddp {name}"]:
+    for found in ranks[f"ddp {name}"]:
+        assert not isinstance(found, str), found
+        module, by_hand, steps = found
         assert steps == 4
         assert (module - by_hand).abs().max() < 1e-12
 

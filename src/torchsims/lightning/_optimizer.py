@@ -8,6 +8,7 @@ from typing import Any, final
 from torch.optim import Optimizer
 
 from torchsims.lightning._lightning_private import UnscaledOptimizer
+from torchsims.lightning._wrapping import with_reduction
 from torchsims.steppers import Stepper
 
 __all__ = ["MethodOptimizer"]
@@ -90,7 +91,8 @@ class MethodOptimizer(UnscaledOptimizer):
                 "A `MultiTaskModule` should have `task_losses`, and a `training_step` that calls `super()` if it has "
                 "one. Found one that does not."
             )
-        self.method.update()
+        with with_reduction(self.method.model):  # some methods look at the losses after the step
+            self.method.update()
         return loss
 
     def state_dict(self) -> dict[str, Any]:

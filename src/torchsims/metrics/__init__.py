@@ -14,15 +14,18 @@ Example:
     0.5
 """
 
-from torchsims.metrics._base import TaskMetric
-from torchsims.metrics._classes import AUC, Accuracy, Classification
-from torchsims.metrics._delta_b import delta_b
-from torchsims.metrics._depth import Depth
-from torchsims.metrics._edges import Edges
-from torchsims.metrics._normals import Normals
-from torchsims.metrics._regression import Regression
-from torchsims.metrics._saliency import Saliency
-from torchsims.metrics._segmentation import Segmentation
+from torchsims._extras import needs
+
+with needs("experiments"):
+    from torchsims.metrics._base import TaskMetric
+    from torchsims.metrics._classes import AUC, Accuracy, Classification
+    from torchsims.metrics._delta_b import delta_b
+    from torchsims.metrics._depth import Depth
+    from torchsims.metrics._edges import Edges
+    from torchsims.metrics._normals import Normals
+    from torchsims.metrics._regression import Regression
+    from torchsims.metrics._saliency import Saliency
+    from torchsims.metrics._segmentation import Segmentation
 
 __all__ = [
     "AUC",

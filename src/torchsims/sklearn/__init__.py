@@ -12,7 +12,10 @@ Example:
     ((200, 2), True)
 """
 
+from torchsims._extras import needs
 from torchsims._starvation import StarvationWarning
-from torchsims.sklearn._estimator import MultiTaskEstimator
+
+with needs("experiments,tables"):
+    from torchsims.sklearn._estimator import MultiTaskEstimator
 
 __all__ = ["MultiTaskEstimator", "StarvationWarning"]
