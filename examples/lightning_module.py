@@ -1,6 +1,8 @@
 """Lightning: a module with two tasks in different units, trained by SIMS, with checkpoints, clipping and accumulation.
 
     python examples/lightning_module.py
+
+Prints the number of steps, the losses of the validation and the best checkpoint.
 """
 
 import tempfile
