@@ -1,7 +1,7 @@
 """A training loop on Accelerate with two losses of different units, balanced by SIMS.
 
     python examples/accelerate_loop.py
-    torchrun --nproc_per_node 2 examples/accelerate_loop.py    # the same numbers, to rounding
+    torchrun --nproc-per-node 2 examples/accelerate_loop.py    # the same numbers, to rounding
     python examples/accelerate_loop.py FOLDER                  # saves its state there, and goes on from it
 
 Accelerate places, wraps and shards as usual. The optimizers are the method's, and one step takes all micro-batches.

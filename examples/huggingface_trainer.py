@@ -1,6 +1,6 @@
 """A small BERT with two tasks, trained by SIMS in the `Trainer` of Hugging Face.
 
-    torchrun --nproc_per_node 2 examples/huggingface_trainer.py FOLDER    # or python
+    torchrun --nproc-per-node 2 examples/huggingface_trainer.py FOLDER    # or python
 
 In texts of random tokens: is 1 more frequent than 2 (half of these labels are missing), and how many thousandths are 3?
 """

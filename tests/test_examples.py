@@ -18,6 +18,7 @@ from helpers.processes import CONTEXT, torchrun_environment
 EXAMPLES = Path(__file__).parent.parent / "examples"
 SCRIPTS = sorted(EXAMPLES.glob("*.py"))
 ARGUMENTS = {"units": ["--steps", "40"]}  # of scripts that would take longer
+TORCHRUN = r"torchrun --nproc-per-node (\d+)"
 MISSING = 77  # exit code of a script that needs a package which is not installed
 
 
@@ -27,7 +28,7 @@ def _docstring(script: Path) -> str:
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 def test_an_example_runs(script: Path, tmp_path: Path) -> None:
-    ranks = re.search(r"torchrun --nproc-per-node (\d+)", _docstring(script))
+    ranks = re.search(TORCHRUN, _docstring(script))
     size = int(ranks.group(1)) if ranks else 1
     with socket.create_server(("localhost", 0)) as free:
         port = free.getsockname()[1]
@@ -70,6 +71,7 @@ def test_an_example_opens_with_what_it_shows_and_its_command(script: Path) -> No
     summary, _, rest = _docstring(script).partition("\n")
     assert summary.endswith(".")
     assert re.search(rf"\b(python|torchrun) .*examples/{script.name}", rest)
+    assert rest.count("torchrun") == len(re.findall(TORCHRUN, rest)), "the test above runs what the command says"
 
 
 def test_ten_lines_add_sims_to_a_loop() -> None:
