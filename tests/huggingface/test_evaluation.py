@@ -138,10 +138,73 @@ def test_metrics_need_a_closure_that_calls_the_model(tmp_path: Path) -> None:
         evaluator(tmp_path, task_losses=aside, compute_metrics=lambda prediction: {}).evaluate()
 
 
-def test_negative_losses_have_no_geometric_mean(tmp_path: Path) -> None:
-    def negative(model: nn.Module, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        return {"a": -inputs["x"].square().mean(), "b": closure(model, inputs).mean()["b"]}
+def means(model: nn.Module, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {"a": model(inputs["x"])["a"].square().mean(), "b": inputs["y"].abs().mean()}
 
+
+@pytest.mark.parametrize("size", [4, 8, 11])
+def test_plain_means_are_those_of_the_whole_set_whatever_the_batch_size(size: int, tmp_path: Path) -> None:
+    options = {"per_device_eval_batch_size": size}
+    trainer = make_trainer(tmp_path, STEPPERS["SIMS"], options, task_losses=means, eval_dataset=EVALUATED)
+    metrics, data = trainer.evaluate(), EVALUATED.data
+    for task, loss in means(make_net().eval(), {"x": data.x, "y": data.y}).items():
+        assert metrics[f"eval_{task}_loss"] == pytest.approx(float(loss.detach()), rel=1e-12)
+
+
+def test_the_size_of_a_batch_is_that_of_its_first_tensor_with_rows(tmp_path: Path) -> None:
+    def collate(rows: list[Any]) -> dict[str, Any]:
+        return {"text": ["a"] * len(rows), "scale": torch.tensor(1.0), "x": torch.stack([row["x"] for row in rows])}
+
+    def squares(model: nn.Module, inputs: dict[str, Any]) -> dict[str, Tensor]:
+        return {"a": inputs["x"].square().mean()}
+
+    options, given = {"label_names": []}, {"task_losses": squares, "data_collator": collate}
+    metrics = make_trainer(tmp_path, STEPPERS["SIMS"], options, eval_dataset=EVALUATED, **given).evaluate()
+    assert metrics["eval_a_loss"] == pytest.approx(float(EVALUATED.data.x.square().mean()), rel=1e-12)
+
+
+def negative(model: nn.Module, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {"a": -inputs["x"].square().mean(), "b": closure(model, inputs).mean()["b"]}
+
+
+def test_negative_losses_have_no_geometric_mean(tmp_path: Path) -> None:
     metrics = evaluator(tmp_path, task_losses=negative).evaluate()
     assert np.isnan(metrics["eval_loss"])
     assert metrics["eval_a_loss"] < 0
+
+
+@pytest.mark.parametrize(
+    ("options", "evaluated"),
+    [
+        ({"load_best_model_at_end": True}, EVALUATED),
+        ({"metric_for_best_model": "eval_loss", "save_strategy": "best"}, EVALUATED),
+        ({"metric_for_best_model": "one_loss", "load_best_model_at_end": True}, {"one": EVALUATED, "two": EVALUATED}),
+    ],
+)
+def test_no_checkpoint_is_best_by_a_mean_that_negative_losses_do_not_have(
+    options: dict[str, Any], evaluated: Any, tmp_path: Path
+) -> None:
+    trainer = below_zero(tmp_path, options, evaluated)
+    prefix = "eval_one" if isinstance(evaluated, dict) else "eval"
+    sentence = (
+        f"`metric_for_best_model` should be another metric than `{prefix}_loss`, such as `{prefix}_a_loss`: .* Found"
+    )
+    with pytest.raises(ValueError, match=sentence):
+        trainer.train()
+
+
+def test_the_loss_of_a_task_can_choose_the_best_checkpoint(tmp_path: Path) -> None:
+    trainer = below_zero(tmp_path, {"metric_for_best_model": "a_loss", "load_best_model_at_end": True}, EVALUATED)
+    trainer.train()
+    assert trainer.state.best_metric < 0
+    assert np.isnan(trainer.evaluate()["eval_loss"])
+
+
+def below_zero(folder: Path, options: dict[str, Any], evaluated: Any) -> MultiTaskTrainer:
+    """Return a trainer whose evaluations find a negative loss."""
+    every = {"max_steps": 1, "eval_strategy": "steps", "eval_steps": 1, "save_strategy": "steps", "save_steps": 1}
+
+    def below(model: nn.Module, inputs: dict[str, Tensor]) -> Any:
+        return closure(model, inputs) if model.training else negative(model, inputs)
+
+    return make_trainer(folder, STEPPERS["SIMS"], every | options, task_losses=below, eval_dataset=evaluated)

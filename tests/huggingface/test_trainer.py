@@ -15,7 +15,8 @@ from transformers import TrainerCallback
 from helpers.methods import STEPPERS
 from helpers.support import Data, make_net, parameters, sgd, task_losses
 from helpers.trainers import COLUMNS, Order, Rows, closure, make_trainer, pick, plain_loop, steps_of
-from torchsims import SIMS, TaskLosses
+from torchsims import SIMS, Scalarized, TaskLosses
+from torchsims.scalarizations import EW
 
 SIZES = (4, 1, 3, 4, 2, 3)  # of the micro-batches of an epoch
 
@@ -114,6 +115,26 @@ def test_a_task_without_labels_does_not_disturb_the_log(tmp_path: Path) -> None:
     assert "b_loss" not in log
     assert log["b_weight"] == 0
     assert log["loss"] == pytest.approx((log["a_loss"] * log["c_loss"]) ** 0.5)
+
+
+@pytest.mark.parametrize("logging", [2, 10])
+def test_a_step_without_a_geometric_mean_is_logged_as_nan(logging: int, tmp_path: Path) -> None:
+    def negative_at_first(model: nn.Module, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        losses = closure(model, inputs).mean()
+        return {"a": losses["a"] - (100 if trainer.state.global_step == 0 else 0), "b": losses["b"]}
+
+    trainer = make_trainer(
+        tmp_path,
+        partial(Scalarized, scalarization=EW(), outer=sgd(1e-6)),
+        {"logging_steps": logging},
+        task_losses=negative_at_first,
+    )
+    trainer.train()
+    *logs, last = trainer.state.log_history
+    assert [isnan(log["loss"]) for log in logs] == [True, False, False][: len(logs)]
+    assert [log["a_loss"] < 0 for log in logs] == [True, False, False][: len(logs)]
+    assert len(logs) == 6 // logging
+    assert isnan(last["train_loss"])
 
 
 def test_a_second_call_of_train_goes_on_with_the_same_method(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """A wrong use of `MultiTaskTrainer` is one sentence, and what it uses of transformers is still there."""
 
 import inspect
+import re
 import sys
 from functools import partial
 from importlib import import_module
@@ -17,13 +18,16 @@ from helpers.methods import STEPPERS
 from helpers.support import make_net, sgd
 from helpers.trainers import arguments, closure, make_trainer
 from torchsims import SIMS
-from torchsims.huggingface import MultiTaskTrainer
+from torchsims.huggingface import MultiTaskTrainer, _private
+from torchsims.scalarizations import LogMerit
 
 
 def test_the_private_parts_of_transformers_are_still_there() -> None:
     assert list(inspect.signature(Trainer._prepare_inputs).parameters) == ["self", "inputs"]
     assert list(inspect.signature(Trainer._clip_grad_norm).parameters) == ["self", "model"]
     assert "self._clip_grad_norm(model)" in inspect.getsource(Trainer._run_epoch)
+    assert "observed_batch_size = find_batch_size(inputs)" in inspect.getsource(Trainer.evaluation_loop)
+    assert f"`tests/huggingface/{Path(__file__).name}`" in str(_private.__doc__)
 
 
 @pytest.mark.parametrize(
@@ -31,6 +35,10 @@ def test_the_private_parts_of_transformers_are_still_there() -> None:
     [
         (STEPPERS["SIMS"](make_net()), "Parameter `method` should make a method .* Found an instance of `SIMS`"),
         ("sims", "Parameter `method` should make a method .* Found an instance of `str`"),
+        (LogMerit(), "Parameter `method` should make a method .* Found an instance of `LogMerit`"),
+        (LogMerit, "Parameter `method` should make a method .* Found the class `LogMerit`"),
+        (partial(SGD, lr=0.1), "Parameter `method` should make a method .* Found the class `SGD`"),
+        (partial(LogMerit()), "Parameter `method` should make a method .* Found an instance of `LogMerit`"),
     ],
 )
 def test_a_method_is_made_by_the_trainer(method: Any, sentence: str, tmp_path: Path) -> None:
@@ -89,7 +97,7 @@ def test_arguments_that_a_method_cannot_follow_are_refused(name: str, value: Any
 def test_several_devices_in_one_process_are_refused(tmp_path: Path) -> None:
     args = arguments(tmp_path)
     args._n_gpu = 2
-    with pytest.raises(ValueError, match=r"start the script with `torchrun --nproc_per_node`. Found 2 devices"):
+    with pytest.raises(ValueError, match=r"start the script with `torchrun --nproc-per-node`. Found 2 devices"):
         MultiTaskTrainer(make_net(), args, method=STEPPERS["SIMS"], task_losses=closure)
 
 
@@ -123,6 +131,32 @@ def test_a_learning_rate_that_no_optimizer_has_is_a_warning(tmp_path: Path) -> N
     make_trainer(tmp_path, STEPPERS["SIMS"], {"learning_rate": 0.02, "max_steps": 1}).train()
     with pytest.warns(UserWarning, match=r"`learning_rate = 0.03` is not used: .* \[0.02, 0.1\]"):
         make_trainer(tmp_path, STEPPERS["SIMS"], {"learning_rate": 0.03, "max_steps": 1}).train()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rest"),
+    [
+        ("weight_decay", 0.25, r", whose `weight_decay` is \[0.0\]"),
+        ("optim", "adafactor", ""),
+        ("optim_args", "a=1", ""),
+        ("optim_target_modules", ["head"], ""),
+        ("adam_beta1", 0.5, ""),
+        ("adam_beta2", 0.5, ""),
+        ("adam_epsilon", 0.5, ""),
+    ],
+)
+def test_an_argument_for_an_optimizer_is_a_warning(name: str, value: Any, rest: str, tmp_path: Path) -> None:
+    sentence = (
+        rf"Argument `{name} = {re.escape(repr(value))}` is not used: the optimizers are those of the method{rest}\.$"
+    )
+    with pytest.warns(UserWarning, match=sentence) as caught:
+        make_trainer(tmp_path, STEPPERS["SIMS"], {name: value}).create_optimizer()
+    assert len(caught) == 1
+
+
+def test_a_weight_decay_that_an_optimizer_has_is_no_warning(tmp_path: Path) -> None:
+    make = partial(SIMS, outer=partial(SGD, lr=0.1, weight_decay=0.25), inner=sgd(0.1))
+    make_trainer(tmp_path, make, {"weight_decay": 0.25}).create_optimizer()
 
 
 def test_a_column_that_the_trainer_removed_is_explained(tmp_path: Path) -> None:

@@ -2,13 +2,15 @@
 
 import os
 import warnings
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from torch import nn
 
 from torchsims.steppers import SIMS, Stepper
 
-__all__ = ["check_arguments", "check_factory", "check_method", "warn_unused_rate"]
+__all__ = ["check_arguments", "check_best", "check_factory", "check_method", "warn_unused"]
 
 _UNUSED = {
     "deepspeed": "DeepSpeed keeps the parameters and the optimizer for itself: use `torchrun`",
@@ -19,13 +21,31 @@ _UNUSED = {
     "label_smoothing_factor": "the losses are those of `task_losses`: smooth the labels there",
 }
 
+# The arguments for an optimizer, with the name of the option in parameter groups where all optimizers share it.
+_OPTIMIZER = {
+    "learning_rate": "lr",
+    "weight_decay": "weight_decay",
+    "optim": "",
+    "optim_args": "",
+    "optim_target_modules": "",
+    "adam_beta1": "",
+    "adam_beta2": "",
+    "adam_epsilon": "",
+}
+
 
 def check_factory(make_method: Any) -> None:
-    """Raise if this cannot make a method, such as a method that is made already."""
-    if isinstance(make_method, Stepper) or not callable(make_method):
+    """Raise if this cannot make a method, such as a method that is made already, or an optimizer."""
+    made = make_method.func if isinstance(make_method, partial) else make_method
+    if isinstance(made, type):
+        refused, found = not issubclass(made, Stepper), f"the class `{made.__name__}`"
+    else:
+        refused = isinstance(made, Stepper | nn.Module) or not callable(made)
+        found = f"an instance of `{type(made).__name__}`"
+    if refused:
         raise TypeError(
             "Parameter `method` should make a method when it is called with the model, such as "
-            f"`partial(SIMS, tau=3.0, outer=..., inner=...)`. Found an instance of `{type(make_method).__name__}`."
+            f"`partial(SIMS, tau=3.0, outer=..., inner=...)`. Found {found}."
         )
 
 
@@ -38,7 +58,7 @@ def check_arguments(args: Any) -> None:
         return
     if args.n_gpu > 1:
         raise ValueError(
-            "Every process should have one device: start the script with `torchrun --nproc_per_node`. "
+            "Every process should have one device: start the script with `torchrun --nproc-per-node`. "
             f"Found {args.n_gpu} devices in one process."
         )
     started = int(os.environ.get("WORLD_SIZE", "1"))
@@ -64,13 +84,32 @@ def check_method(method: Any, model: nn.Module, max_grad_norm: float) -> None:
         )
 
 
-def warn_unused_rate(args: Any, method: Stepper[Any]) -> None:
-    """Warn if a learning rate was given and no optimizer has it."""
-    rate = args.learning_rate
-    rates = {float(group["lr"]) for optimizer in method.optimizers for group in optimizer.param_groups}
-    if rate != type(args).learning_rate and rate not in rates:
-        warnings.warn(
-            f"Argument `learning_rate = {rate}` is not used: the rates are those of the optimizers of the method, "
-            f"{sorted(rates)}.",
-            stacklevel=2,
+def check_best(metric: str | None, prefix: str, losses: Mapping[str, float]) -> None:
+    """Raise if checkpoints are compared by a geometric mean of which one loss is negative.
+
+    Args:
+        metric: ``metric_for_best_model``, which `TrainingArguments` sets to ``"loss"`` if it needs one.
+        prefix: that of the metrics of this evaluation, such as ``"eval"``.
+        losses: the losses by task.
+    """
+    name = f"{prefix}_loss"
+    if metric and f"eval_{metric.removeprefix('eval_')}" == name and any(loss < 0 for loss in losses.values()):
+        raise ValueError(
+            f"Argument `metric_for_best_model` should be another metric than `{name}`, such as "
+            f"`{prefix}_{next(iter(losses))}_loss`: losses below zero have no geometric mean. Found `{dict(losses)}`."
         )
+
+
+def warn_unused(args: Any, method: Stepper[Any]) -> None:
+    """Warn of every argument for an optimizer that was given and that no optimizer has."""
+    groups = [group for optimizer in method.optimizers for group in optimizer.param_groups]
+    given = args.to_dict()
+    for name, option in _OPTIMIZER.items():
+        value = given[name]
+        found = sorted({float(group[option]) for group in groups if group.get(option) is not None})
+        if value != getattr(type(args), name) and value not in found:
+            rest = f", whose `{option}` is {found}" if found else ""
+            warnings.warn(
+                f"Argument `{name} = {value!r}` is not used: the optimizers are those of the method{rest}.",
+                stacklevel=2,
+            )

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from copy import copy
+from math import isnan, nan
 from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
 from transformers import TrainingArguments
 
-from torchsims.huggingface._checks import check_arguments, check_factory, check_method, warn_unused_rate
+from torchsims.huggingface._checks import check_arguments, check_best, check_factory, check_method, warn_unused
 from torchsims.huggingface._epochs import EpochEnds
 from torchsims.huggingface._means import EvaluatedLosses, StepMeans, geometric_mean
 from torchsims.huggingface._optimizer import MethodOptimizer
@@ -108,7 +109,7 @@ class MultiTaskTrainer(TrainerWithHooks):
             model = self.accelerator.prepare(self.model)
             method = self._make_method(model)
             check_method(method, model, self.args.max_grad_norm)
-            warn_unused_rate(self.args, method)
+            warn_unused(self.args, method)
             self.model_wrapped, self._method, self._waiting = model, method, []
             self.optimizer = MethodOptimizer(method)
         return self.optimizer
@@ -131,8 +132,7 @@ class MultiTaskTrainer(TrainerWithHooks):
             model.train()
             self.optimizer.train()
             report = self.method.backward(self._closure, *micro_batches)
-            self._means.add(report)
-            loss = geometric_mean(report.losses.values())
+            loss = self._means.add(report)
         return torch.tensor(loss, device=self.args.device)
 
     def clip_gradients(self, max_norm: float) -> Tensor:
@@ -156,7 +156,7 @@ class MultiTaskTrainer(TrainerWithHooks):
             reading = read(self._closure(model, inputs))
         finally:
             hook.remove()
-        self._evaluated.add(reading)
+        self._evaluated.add(reading, self.batch_size(inputs))
         loss = geometric_mean((reading.total / reading.count).tolist())
         mean = torch.tensor(loss, device=reading.total.device)
         return (mean, self._predictions(mean, outputs)) if return_outputs else mean
@@ -168,6 +168,8 @@ class MultiTaskTrainer(TrainerWithHooks):
         losses = self._evaluated.losses(lambda sums: self.accelerator.reduce(sums, reduction="sum"))
         if losses:
             output.metrics[f"{metric_key_prefix}_loss"] = geometric_mean(losses.values())
+            if self.is_in_train:
+                check_best(self.args.metric_for_best_model, metric_key_prefix, losses)
         output.metrics.update({f"{metric_key_prefix}_{task}_loss": loss for task, loss in losses.items()})
         return output
 
@@ -175,6 +177,10 @@ class MultiTaskTrainer(TrainerWithHooks):
         """Log, and add the means by task to what is logged of the training."""
         if "loss" in logs:
             logs.update(self._means.take())
+        elif "train_loss" in logs:  # the end: over all entries, and the steps since the last
+            entries = [*self.state.log_history, self._means.take()]
+            if any(isnan(entry.get("loss", 0.0)) for entry in entries):
+                logs["train_loss"] = nan
         super().log(logs, start_time)
 
     def _closure(self, model: nn.Module, inputs: Any) -> Any:
