@@ -158,7 +158,8 @@ def test_the_size_of_a_batch_is_that_of_its_first_tensor_with_rows(tmp_path: Pat
     def squares(model: nn.Module, inputs: dict[str, Any]) -> dict[str, Tensor]:
         return {"a": inputs["x"].square().mean()}
 
-    options, given = {"label_names": []}, {"task_losses": squares, "data_collator": collate}
+    options: dict[str, Any] = {"label_names": []}
+    given = {"task_losses": squares, "data_collator": collate}
     metrics = make_trainer(tmp_path, STEPPERS["SIMS"], options, eval_dataset=EVALUATED, **given).evaluate()
     assert metrics["eval_a_loss"] == pytest.approx(float(EVALUATED.data.x.square().mean()), rel=1e-12)
 
