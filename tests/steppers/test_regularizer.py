@@ -131,6 +131,14 @@ def infinite_slope(model: nn.Module) -> Tensor:
     return next(model.parameters()).mul(0).sum().sqrt()
 
 
+def back_propagates(model: nn.Module, keep: bool) -> Tensor:
+    value = half_square(model)
+    value.backward(retain_graph=keep)  # type: ignore[no-untyped-call]
+    return value
+
+
+OTHER = make_net()
+BACKWARD = "Found a call of `backward` inside of it: leave that to the method"
 BAD: dict[str, tuple[Callable[[nn.Module], Any], str]] = {
     "NaN": (lambda model: half_square(model) * torch.nan, "and its gradient should be finite. Found nan, at the model"),
     "infinite": (
@@ -141,6 +149,12 @@ BAD: dict[str, tuple[Callable[[nn.Module], Any], str]] = {
     "raises": (raises, "disk gone"),
     "vector": (lambda model: next(model.parameters()), r"should return a scalar tensor. Found a tensor of shape \(8"),
     "number": (lambda model: 1.0, "should return a scalar tensor. Found `float`"),
+    "other model": (
+        lambda model: half_square(OTHER),
+        "regularizer should be computed with the model it is given. Found",
+    ),
+    "backward": (lambda model: back_propagates(model, keep=False), BACKWARD),
+    "backward with its graph": (lambda model: back_propagates(model, keep=True), BACKWARD),
     "constant": (lambda model: torch.ones(()), "should depend on the trainable parameters .* Found a value of 1.0"),
 }
 
@@ -157,13 +171,42 @@ def test_a_term_that_fails_undoes_the_step(name: str, kind: str, scaled: bool) -
     method.step(mean_losses(), make_data())
     before = torch.cat([values(method), flat(b.double() for b in method.model.buffers())])
     bad = True
-    error: type[Exception] = OSError if kind == "raises" else ValueError
-    with pytest.raises(error, match=sentence):
+    with pytest.raises((OSError, ValueError, RuntimeError), match=sentence):
         method.step(mean_losses(), make_data(), scaler=GradScaler("cpu") if scaled else None)
     bad = False
     assert torch.equal(torch.cat([values(method), flat(b.double() for b in method.model.buffers())]), before)
     assert all(p.grad is None for copy in copies(method) for p in copy)
     method.step(mean_losses(), make_data())
+
+
+def test_a_term_of_the_model_outside_does_not_reach_the_second_module() -> None:
+    model = make_net()
+    method = STEPPERS["SIMS joint"](model, regularizer=lambda given: half_square(model))
+    before = values(method)
+    with pytest.raises(ValueError, match=r"should be computed with the model it is given. Found no gradient"):
+        method.step(mean_losses(), make_data())
+    assert torch.equal(values(method), before)
+
+
+@pytest.mark.parametrize("name", ["SIMS", "SIMS joint", "EW", "MGDA"])
+def test_an_interrupt_inside_of_the_term_leaves_no_gradient(name: str) -> None:
+    interrupted = False
+
+    def regularizer(model: nn.Module) -> Tensor:
+        if interrupted:
+            back_propagates(model, keep=True)
+            raise KeyboardInterrupt
+        return half_square(model)
+
+    method, other = (STEPPERS[name](make_net(), regularizer=each) for each in (regularizer, half_square))
+    interrupted = True
+    with pytest.raises(KeyboardInterrupt):
+        method.step(mean_losses(), make_data())
+    assert all(p.grad is None for copy in copies(method) for p in copy)
+    interrupted = False
+    for each in (method, other):
+        each.step(mean_losses(), make_data())
+    assert torch.equal(values(method), values(other))
 
 
 def test_an_option_that_is_no_function_is_an_error() -> None:
@@ -266,7 +309,13 @@ FAILURES = [
     ("ddp", "raises"),
     ("fsdp", "raises"),
     ("fsdp", "slope"),
+    ("ddp views", "backward with its graph"),
+    ("fsdp", "backward with its graph"),
+    ("fsdp", "other model"),
 ]
+
+
+SENTENCES = {"raises": "disk gone", "other model": BAD["other model"][1], "backward with its graph": BACKWARD}
 
 
 @pytest.fixture(scope="module")
@@ -290,7 +339,7 @@ def test_a_term_that_fails_on_one_rank_raises_on_all(two_ranks: dict[str, list[A
     for result in two_ranks[str(failure)]:
         assert not isinstance(result, str), result
         sentence, changed = result
-        assert ("disk gone" if failure[1] == "raises" else "regularizer and its gradient should be") in sentence
+        assert SENTENCES.get(failure[1], "regularizer and its gradient should be") in sentence
         assert not changed
 
 

@@ -71,15 +71,16 @@ def differentiate(regularizer: Regularizer, module: nn.Module, buffers: Buffers,
     trained = _dtypes(module)
     try:
         ranks.unshard()
-        with ranks.raise_on_all(), running_closure():
+        with ranks.raise_on_all():
             if _dtypes(module) != trained:
                 raise ValueError(
                     "A regularizer should see the parameters in the precision in which they are trained. "
                     "Found a model sharded with a policy that casts them."
                 )
-            value = regularizer(ranks.unwrapped(module))
-            _check(value)
-            gradients = torch.autograd.grad(value, _trainable(module), allow_unused=True)
+            parameters = _trainable(module)
+            value = _call(regularizer, ranks.unwrapped(module), parameters)
+            gradients = torch.autograd.grad(value, parameters, allow_unused=True)
+            _check_gradients(gradients)
     finally:
         ranks.reshard()
     restore()
@@ -114,6 +115,29 @@ def _trainable(module: nn.Module) -> list[nn.Parameter]:
 
 def _dtypes(module: nn.Module) -> list[torch.dtype]:
     return [p.dtype for p in _trainable(module)]
+
+
+def _call(regularizer: Regularizer, model: nn.Module, parameters: Sequence[nn.Parameter]) -> Tensor:
+    """Return the value; raise if the regularizer back-propagates, which would add to the gradients of the tasks."""
+    gradients = [p.grad for p in parameters]
+    try:
+        for p in parameters:
+            p.grad = None  # one that is there would be added to in place
+        with running_closure(parameters):
+            value = regularizer(model)
+    finally:
+        for p, gradient in zip(parameters, gradients, strict=True):
+            p.grad = gradient
+    _check(value)
+    return value
+
+
+def _check_gradients(gradients: Sequence[Tensor | None]) -> None:
+    if all(gradient is None for gradient in gradients):
+        raise ValueError(
+            "The regularizer should be computed with the model it is given. "
+            "Found no gradient in any of its parameters, as if it were that of another model."
+        )
 
 
 def _check(value: object) -> None:
