@@ -161,16 +161,87 @@ def test_gradients_that_wait_are_dropped_with_a_warning() -> None:
     assert torch.equal(values(method), values(other))
 
 
-def test_a_step_that_fails_changes_nothing_and_does_not_fail_again() -> None:
-    method = make_sims(make_net())
-    method.accumulate(mean_losses((1.0, float("nan"), 1.0)), make_data())
+class Fragile:
+    """Losses that fail in some calls."""
+
+    def __init__(self) -> None:
+        self.error: BaseException | None = None
+
+    def losses(self, model: nn.Module, data: Data) -> TaskLosses:
+        if self.error is not None:
+            raise self.error
+        return task_losses(model, data)
+
+
+def raise_instead(*_: Any, **__: Any) -> None:
+    raise OSError("device gone")
+
+
+@pytest.mark.parametrize("where", ["closure", "interrupt", "optimizer"])
+@pytest.mark.parametrize("halves", [False, True])
+@pytest.mark.parametrize("name", FEW)
+def test_a_step_that_failed_can_be_tried_again(
+    name: str, halves: bool, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def take(method: Stepper[Any]) -> Any:
+        if halves:
+            method.backward()
+        return method.update()
+
+    method, other, closure = STEPPERS[name](make_net()), STEPPERS[name](make_net()), Fragile()
+    micro_batches = make_data(share=0.6).split(SIZES)
+    for micro_batch in micro_batches:
+        method.accumulate(closure.losses, micro_batch)
     before = values(method)
+    closure.error = {"closure": OSError("disk gone"), "interrupt": KeyboardInterrupt()}.get(where)
+    with monkeypatch.context() as broken:
+        if where == "optimizer":
+            broken.setattr(method.optimizers[0], "step", raise_instead)
+        with pytest.raises((OSError, KeyboardInterrupt)):
+            take(method)
+    closure.error = None
+    assert torch.equal(values(method), before)
+    take(method)
+    other.step(task_losses, *micro_batches)
+    assert torch.equal(values(method), values(other))
+    with pytest.raises(RuntimeError, match="Found no gradients that wait"):
+        method.update()
+
+
+@pytest.mark.parametrize("name", ["SIMS", "EW", "MGDA"])
+def test_what_failed_is_dropped_with_a_warning_when_new_micro_batches_come(name: str) -> None:
+    method, other = STEPPERS[name](make_net()), STEPPERS[name](make_net())
+    method.accumulate(mean_losses((1.0, float("nan"), 1.0)), make_data())
     with pytest.raises(ValueError, match="The loss of task `b` should be finite"):
         method.update()
-    assert torch.equal(values(method), before)
-    method.accumulate(task_losses, make_data())
+    micro_batches = make_data().split(SIZES)
+    with pytest.warns(UserWarning, match=UNUSED):
+        method.accumulate(task_losses, micro_batches[0])
+    for micro_batch in micro_batches[1:]:
+        method.accumulate(task_losses, micro_batch)
     method.update()
-    assert not torch.equal(values(method), before)
+    other.step(task_losses, *micro_batches)
+    assert torch.equal(values(method), values(other))
+
+
+def test_a_failed_step_of_another_batch_does_not_mark_what_comes_after() -> None:
+    method, other = make_sims(make_net()), make_sims(make_net())
+    with pytest.raises(ValueError, match="should be finite"):
+        method.step(mean_losses((1.0, float("nan"), 1.0)), make_data())
+    micro_batches = make_data().split(SIZES)
+    for micro_batch in micro_batches:
+        method.accumulate(task_losses, micro_batch)
+    method.update()
+    other.step(task_losses, *micro_batches)
+    assert torch.equal(values(method), values(other))
+
+
+def test_a_skipped_step_uses_its_micro_batches() -> None:
+    method = make_sims(make_net())
+    method.accumulate(task_losses, make_data(share=0.0))
+    assert method.update().skipped is not None
+    with pytest.raises(RuntimeError, match="Found no gradients that wait"):
+        method.update()
 
 
 MISUSES: dict[str, tuple[Any, str]] = {

@@ -11,9 +11,14 @@ __all__ = ["Accumulated", "Accumulating", "check_closure"]
 
 @final
 class Accumulated:
-    """The micro-batches that were given one by one, and their closure; no graph and no copy of them."""
+    """The micro-batches that were given one by one, and their closure; no graph and no copy of them.
+
+    Attributes:
+        failed: whether a step of them has failed.
+    """
 
     def __init__(self) -> None:
+        self.failed = False
         self._closure: Callable[..., Any] | None = None
         self._micro_batches: list[Any] = []
 
@@ -22,7 +27,6 @@ class Accumulated:
 
     def add(self, closure: Callable[..., Any], micro_batch: Any) -> None:
         """Keep a micro-batch; raise if its closure is not that of the others."""
-        check_closure(closure)
         if self._micro_batches and closure != self._closure:  # not `is`: a bound method is made anew at every look
             raise ValueError(
                 "All micro-batches of a step should have the same closure. "
@@ -31,19 +35,14 @@ class Accumulated:
         self._closure = closure
         self._micro_batches.append(micro_batch)
 
-    def take(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Return the closure and the micro-batches, and keep them no longer."""
+    def contents(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """Return the closure and the micro-batches."""
         closure, micro_batches = self._closure, tuple(self._micro_batches)
         if closure is None or not micro_batches:
             raise RuntimeError(
                 "Method `backward` should get a closure and a batch, or follow `accumulate`. Found neither."
             )
-        self.drop()
         return closure, micro_batches
-
-    def drop(self) -> None:
-        """Keep nothing any longer."""
-        self._closure, self._micro_batches = None, []
 
 
 class Accumulating(ABC):
@@ -58,7 +57,8 @@ class Accumulating(ABC):
 
         Nothing is computed here. The micro-batch is kept as it is and not copied, and should not change until then;
         graphs are built in the step, one at a time. What is left at the end of an epoch waits for an :meth:`update`
-        too: without one, it is dropped with a warning.
+        too: without one, it is dropped with a warning. After a step that failed all are still there: another
+        :meth:`update` tries again, and the next micro-batch starts anew, with a warning.
 
         Args:
             task_losses: the closure as in :meth:`step`, the same one for all micro-batches of a step.
@@ -78,13 +78,36 @@ class Accumulating(ABC):
             ...         report = method.update()
         """
         self._check_idle()
+        check_closure(task_losses)
+        if self._accumulated.failed:
+            self._drop_accumulated()
         self._accumulated.add(task_losses, micro_batch)
         self._drop_unused_gradients()
+
+    def _choose(
+        self, task_losses: Callable[..., Any] | None, micro_batches: tuple[Any, ...]
+    ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """Return the closure and the micro-batches of a step: those that are given, or else those that were kept."""
+        if task_losses is None and not micro_batches:
+            return self._accumulated.contents()
+        closure = check_closure(task_losses)
+        self._drop_accumulated()
+        return closure, micro_batches
+
+    def _keeper(self) -> Callable[[], None]:
+        """Return a function that keeps the micro-batches of now for another try, when a step of them has failed."""
+        kept = self._accumulated
+
+        def keep() -> None:
+            kept.failed = len(kept) > 0
+            self._accumulated = kept
+
+        return keep
 
     def _drop_accumulated(self) -> None:
         if self._accumulated:
             self._unused()
-            self._accumulated.drop()
+            self._accumulated = Accumulated()
 
     @abstractmethod
     def _check_idle(self) -> None:

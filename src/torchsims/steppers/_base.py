@@ -11,7 +11,7 @@ from torch.amp.grad_scaler import GradScaler
 from torch.optim import Optimizer
 
 from torchsims.normalizers import Normalizer
-from torchsims.steppers._accumulation import check_closure
+from torchsims.steppers._accumulation import Accumulated
 from torchsims.steppers._copies import Buffers
 from torchsims.steppers._distributed import Ranks
 from torchsims.steppers._global_batch import GlobalBatch, Sums, check_bounds, reduce_losses
@@ -82,14 +82,7 @@ class Stepper(Saved, Generic[R]):
             scaler: a gradient scaler; all copies step or none. Call ``scaler.update()`` after the step as in any loop;
                 if the loop does not, the next step does.
         """
-        before = self._transaction
-        try:
-            self.backward(task_losses, *micro_batches, scaler=scaler)
-            return self.update()
-        except BaseException:
-            if self._transaction is not before:  # interrupted between the two
-                self._transaction.fail()
-            raise
+        return self._step(task_losses, *micro_batches, scaler=scaler)
 
     def backward(
         self, task_losses: Callable[..., Any] | None = None, *micro_batches: Any, scaler: GradScaler | None = None
@@ -101,18 +94,19 @@ class Stepper(Saved, Generic[R]):
         generators. Gradients that were not used by :meth:`update` are dropped, with a warning.
         """
         self._check_ready()
-        if task_losses is None and not micro_batches:
-            task_losses, micro_batches = self._accumulated.take()
-        closure = check_closure(task_losses)
-        self._drop_accumulated()
+        closure, micro_batches = self._choose(task_losses, micro_batches)
         self._drop_unused_gradients()
         if scaler is not None and not scaler.is_enabled():
             scaler = None
         if scaler is not None and has_unscaled(scaler, self._optimizers()):
             scaler.update()  # the loop has not called it since the last step
-        transaction: Transaction[R] = Transaction(
-            self._ranks.device, lambda: forget_optimizers(scaler, self._optimizers())
-        )
+        keep = self._keeper()
+
+        def forget() -> None:
+            forget_optimizers(scaler, self._optimizers())
+            keep()
+
+        transaction: Transaction[R] = Transaction(self._ranks.device, forget)
         self._transaction = transaction
         try:
             with torch.enable_grad(), outside_autocast(self._ranks.device) as autocast:
@@ -133,6 +127,7 @@ class Stepper(Saved, Generic[R]):
                 if report.skipped is not None:
                     transaction.undo()
             transaction.report = report
+            self._accumulated = Accumulated()  # the gradients stand for them
         except BaseException:
             transaction.fail()
             raise
@@ -141,7 +136,8 @@ class Stepper(Saved, Generic[R]):
     def update(self, *, scaler: GradScaler | None = None) -> R:
         """Apply the gradients that :meth:`backward` left, unless it reported that the step is skipped.
 
-        Without a :meth:`backward`, take the step of all micro-batches that :meth:`accumulate` kept.
+        Without a :meth:`backward`, take the step of all micro-batches that :meth:`accumulate` kept. If it fails, they
+        are still there.
 
         This is where the optimizers step. If one raises, on any rank, the whole step is undone. For that the parameters
         and the states of the optimizers are copied before, and the copies are released after. Several ranks exchange
@@ -157,8 +153,7 @@ class Stepper(Saved, Generic[R]):
         self._check_idle()
         transaction = self._transaction
         if transaction.report is None and self._accumulated:
-            task_losses, micro_batches = self._accumulated.take()
-            return self.step(task_losses, *micro_batches, scaler=scaler)
+            return self._step(scaler=scaler)
         report = transaction.report
         if report is None:
             raise RuntimeError(
@@ -212,6 +207,16 @@ class Stepper(Saved, Generic[R]):
     @abstractmethod
     def _optimizers(self) -> list[Optimizer]:
         """Return the optimizers, the model's first."""
+
+    def _step(self, *batch: Any, scaler: GradScaler | None) -> R:
+        before = self._transaction
+        try:
+            self.backward(*batch, scaler=scaler)
+            return self.update()
+        except BaseException:
+            if self._transaction is not before:  # interrupted between the two
+                self._transaction.fail()
+            raise
 
     def _replicated(self) -> list[tuple[str, nn.Parameter]]:
         """Return the parameters of all copies, by name."""

@@ -29,7 +29,8 @@ class Transaction(Generic[R]):
 
     Args:
         device: the device of the model.
-        forget: makes the gradient scaler forget a step that failed; it learns from one that is skipped.
+        forget: called for a step that failed, not for one that is skipped: lets the gradient scaler forget it, and the
+            method keep its micro-batches.
 
     Attributes:
         report: the report, while the gradients are computed and not used yet.
