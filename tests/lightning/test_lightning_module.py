@@ -506,6 +506,16 @@ def test_a_training_step_of_ones_own_calls_ours() -> None:
     assert difference(module, plain_loop(make_sims)) < 1e-12
 
 
+@pytest.mark.parametrize("options", [{}, {"accumulate_grad_batches": 2}, {"gradient_clip_val": 1.0}], ids=str)
+def test_an_optimizer_of_ones_own_is_one_sentence(options: dict[str, Any]) -> None:
+    class Old(Module):
+        def configure_optimizers(self) -> Any:
+            return Adam(self.parameters())
+
+    with pytest.raises(RuntimeError, match=r"should return `super\(\).configure_optimizers\(\)`.* Found one that does"):
+        fit(Old(make_sims), **options)
+
+
 def test_manual_optimization_is_refused() -> None:
     module = Module(make_sims)
     module.automatic_optimization = False
@@ -514,11 +524,15 @@ def test_manual_optimization_is_refused() -> None:
 
 
 def test_the_method_is_there_during_a_fit_only() -> None:
-    with pytest.raises(RuntimeError, match="should be used during a fit"):
-        _ = Module(make_sims).method
     module = Module(make_sims)
+    with pytest.raises(AttributeError, match="should be used during a fit"):
+        _ = module.method
+    assert not hasattr(module, "method")
+    with pytest.raises(AttributeError, match="no attribute 'methods'"):
+        _ = module.methods
     fit(module)
-    with pytest.raises(RuntimeError, match="should be used during a fit"):
+    assert hasattr(module, "method")
+    with pytest.raises(AttributeError, match="should be used during a fit"):
         _ = copy.deepcopy(module).method
     with pytest.raises(RuntimeError, match="should step in a step of the trainer"):
         module.trainer.optimizers[0].step()

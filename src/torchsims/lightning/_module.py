@@ -78,8 +78,10 @@ class MultiTaskModule(LightningModule, ABC):
 
     @property
     def method(self) -> Stepper[Any]:
-        """The method, from the start of a fit on."""
-        return self._method_optimizer().method
+        """The method, from the start of a fit on; before, there is no such attribute."""
+        if self._optimizer is None:
+            raise AttributeError  # the sentence is that of `__getattr__`, which is asked next
+        return self._optimizer.method
 
     def log_report(self, report: Report) -> None:
         """Log what happened in a step: ``train/<task>/loss`` and ``train/<task>/weight``, and the objective.
@@ -174,6 +176,11 @@ class MultiTaskModule(LightningModule, ABC):
         self.method.clip_grad_norm_(float("inf"))  # clips nothing, and raises where nothing can be clipped
         nn.utils.clip_grad_value_([p for group in optimizer.param_groups for p in group["params"]], limit)
 
+    def __getattr__(self, name: str) -> Any:
+        if name == "method":
+            raise AttributeError("The method should be used during a fit, which makes it. Found none yet.")
+        return super().__getattr__(name)
+
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_optimizer": None}  # copies have no trainer, and no method either
 
@@ -192,7 +199,10 @@ class MultiTaskModule(LightningModule, ABC):
 
     def _method_optimizer(self) -> MethodOptimizer:
         if self._optimizer is None:
-            raise RuntimeError("The method should be used during a fit, which makes it. Found none yet.")
+            raise RuntimeError(
+                "A `configure_optimizers` of your own should return `super().configure_optimizers()`, with schedulers "
+                "around it if there are any. Found one that does not call it."
+            )
         return self._optimizer
 
 
