@@ -125,6 +125,18 @@ def _link_names(app: Sphinx, document: nodes.document) -> None:
             reference += literal
 
 
+def _fix_source_links(app: Sphinx, env: BuildEnvironment) -> list[str]:
+    """Let the source of a module that has a page link to it: Sphinx takes the name under which it met the module first.
+
+    Which one that is depends on the order in which processes read the pages.
+    """
+    modules = getattr(env, "_viewcode_modules", {})
+    for name, entry in modules.items():
+        if entry and f"reference/{name}" in entry[2].values():
+            modules[name] = (*entry[:3], name)
+    return []
+
+
 def _homes_once(app: Sphinx) -> None:
     app.public_homes = _homes()  # type: ignore[attr-defined]
 
@@ -135,6 +147,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("missing-reference", _resolve)
     app.connect("source-read", _redirect)
     app.connect("doctree-read", _link_names)
+    app.connect("env-updated", _fix_source_links)
     app.connect("autodoc-process-signature", _shorten_defaults)
     app.connect("autodoc-process-docstring", _keep_colons, priority=600)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
