@@ -3,7 +3,7 @@
 import signal
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from types import CodeType
 from typing import Any
@@ -128,6 +128,15 @@ def seen_from_outside(method: Stepper[Any]) -> list[Any]:
     return [torch.is_grad_enabled(), *contents([method.model.state_dict(), copy])]
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Let SIGINT raise, which a process in the background may ignore."""
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, handler)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_waits_until_a_step_is_undone() -> None:
     """The second interrupt, a signal, comes while the first one is being dealt with."""
     method = prepare("sequential")
