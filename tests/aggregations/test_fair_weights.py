@@ -28,7 +28,7 @@ def rows(tasks: int, kind: str, seed: int = 0, columns: int = 60) -> Tensor:
         return torch.cat([g[: tasks // 2], g[: tasks - tasks // 2] * 3])
     if kind == "ill-conditioned":
         u, _, v = torch.linalg.svd(g, full_matrices=False)
-        return (u * torch.logspace(0, -6, tasks, dtype=torch.float64)) @ v  # 1e12, of the Gramian
+        g = (u * torch.logspace(0, -6, tasks, dtype=torch.float64)) @ v  # 1e12, of the Gramian
     return g
 
 

@@ -58,8 +58,8 @@ def _newton(cosines: _Array, q: _Array, p: float) -> _Array:
     :math:`(1 - t r)^{-(p+1)}` times its value at the start: t is the minimum of the bound that follows, and every step
     descends. It starts at the best multiple of equal x and ends when the equation holds to rounding.
     """
-    ratio = max(q @ cosines @ q / (q @ q), _ROUNDING)
-    x = np.full(len(q), ratio ** (-1 / (1 + p)))
+    ratio = max(float(q @ cosines @ q / (q @ q)), _ROUNDING)
+    x: _Array = np.full(len(q), ratio ** (-1 / (1 + p)))
     sizes = np.abs(cosines)
     for _ in range(_ITERATIONS):
         v, push = q * x, q * x**-p
@@ -67,7 +67,7 @@ def _newton(cosines: _Array, q: _Array, p: float) -> _Array:
         solved = (np.abs(residual) <= 4 * len(q) * _ROUNDING * (sizes @ v + push)).all()
         hessian = cosines + np.diag(p * push / v)
         step = np.linalg.solve(hessian, residual) / v  # relative to x
-        r = max(0.0, -step.min())
+        r = max(0.0, -float(step.min()))
         shrunk = (1 + p * r) ** (-1 / p)  # 1 - t r
         t = (1 - shrunk) / r if r > 1e-6 else 1.0
         x = x * np.maximum(1 + t * step, min(shrunk, 0.5))
