@@ -165,7 +165,7 @@ GRADIENT_WAITS = {
     "ConFIG": STEPPER,
     "GradDrop": STEPPER,
     "GradNorm": STEPPER + 3,  # a mask selects the tasks with labels: of parameters, their gradient and the first losses
-    "DBMTL": STEPPER + 3,  # a mask selects the tasks with labels, of the running means: twice, and once to write them
+    "DBMTL": STEPPER,
 }
 
 

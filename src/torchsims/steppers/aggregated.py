@@ -263,9 +263,11 @@ class Aggregated(Stepper[Report]):
         if isinstance(self.aggregation, WeightedAggregation):
             w = self.aggregation.weights(rows.gramian(), losses, reduced.labelled)
             return [block.T @ w.to(block) for block in rows.blocks], w
+        sizes = [block.shape[1] for block in rows.blocks]
         jacobian = torch.cat([block.to(losses.device) for block in rows.blocks], 1)
+        rows.blocks.clear()  # all is held once
         direction, w = self.aggregation.combine(jacobian, losses, reduced.labelled)
-        return list(torch.split(direction, [block.shape[1] for block in rows.blocks])), w
+        return list(torch.split(direction, sizes)), w
 
     def _reversals(self) -> list[Callable[[], None]]:
         features = [] if self._features is None else [hook_restorer(self._features)]
