@@ -53,6 +53,13 @@ def test_the_equation_holds(tasks: int, kind: str, p: float) -> None:
         assert residual(gramian, w, p).max() < 1e-10
 
 
+@every_power
+def test_the_equation_holds_for_lengths_that_are_24_orders_of_magnitude_apart(p: float) -> None:
+    for tasks in (2, 11):
+        g = rows(tasks, "like") * torch.logspace(-12, 12, tasks, dtype=torch.float64)[:, None]
+        assert residual(g @ g.T, fair_weights(g @ g.T, p), p).max() < 1e-7
+
+
 @pytest.mark.parametrize("p", [0.5, 1.0, 2.0])
 @pytest.mark.parametrize("kind", ["like", "spread", "conflicting", "equal"])
 def test_a_general_solver_finds_the_same(kind: str, p: float) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 _Array = NDArray[np.float64]
-_ITERATIONS = 300  # 86 were the most of 6 600 Gramians, with p from 0.1 to 10
+_ITERATIONS = 1000  # for p = 1, at most 53 of 20 000 random Gramians, of lengths up to 24 orders of magnitude apart
 _ROUNDING = float(np.finfo(np.float64).eps)
 
 
@@ -56,7 +56,8 @@ def _newton(cosines: _Array, q: _Array, p: float) -> _Array:
 
     Where a component shrinks by the part :math:`t r` at most, no second derivative along the step exceeds
     :math:`(1 - t r)^{-(p+1)}` times its value at the start: t is the minimum of the bound that follows, and every step
-    descends. It starts at the best multiple of equal x and ends when the equation holds to rounding.
+    descends. It starts at the best multiple of equal x and ends when the equation holds to rounding, relative to the
+    terms that are added in it.
     """
     ratio = max(float(q @ cosines @ q / (q @ q)), _ROUNDING)
     x: _Array = np.full(len(q), ratio ** (-1 / (1 + p)))
@@ -64,13 +65,18 @@ def _newton(cosines: _Array, q: _Array, p: float) -> _Array:
     for _ in range(_ITERATIONS):
         v, push = q * x, q * x**-p
         residual = push - cosines @ v
-        solved = (np.abs(residual) <= 4 * len(q) * _ROUNDING * (sizes @ v + push)).all()
+        error = float((np.abs(residual) / (sizes @ v + push)).max())
         hessian = cosines + np.diag(p * push / v)
         step = np.linalg.solve(hessian, residual) / v  # relative to x
         r = max(0.0, -float(step.min()))
         shrunk = (1 + p * r) ** (-1 / p)  # 1 - t r
         t = (1 - shrunk) / r if r > 1e-6 else 1.0
         x = x * np.maximum(1 + t * step, min(shrunk, 0.5))
-        if solved or np.abs(step).max() < 1e-9:  # convergence is quadratic: the next one would be rounding
+        # Convergence is quadratic: after a step of 1e-9 the next one would be rounding.
+        if error <= 4 * len(q) * _ROUNDING or np.abs(step).max() < 1e-9:
             return x
-    raise ArithmeticError(f"The weights of a Gramian should be found in {_ITERATIONS} iterations. Found {x} so far.")
+    if error <= 1e-8:  # for lengths that are 1e20 apart rounding can keep it from more
+        return x
+    raise ArithmeticError(
+        f"The equation of the weights should be solved in {_ITERATIONS} iterations. Found an error of {error}."
+    )
