@@ -14,6 +14,7 @@ from torchsims.aggregations import Aggregation
 from torchsims.normalizers import Normalizer
 from torchsims.registry import choose, convert_options, convert_value, normalize_name, option_defaults
 from torchsims.scalarizations import Scalarization
+from torchsims.spaces import Choice, Range, Space
 from torchsims.steppers import SIMS, Aggregated, OptimizerFactory, Regularizer, Scalarized, Stepper
 from torchsims.transforms import Asinh, FlooredLog, Identity, Log, Power, Transform
 
@@ -52,6 +53,10 @@ class Family(ABC):
     def takes_preference(self) -> bool:
         """Whether it can be told which tasks matter more."""
         return isinstance(self._kind, type) and "preference" in signature(self._kind).parameters
+
+    def search_space(self, tasks: Sequence[str]) -> dict[str, Space]:
+        """Return what is worth trying, by option."""
+        return dict(getattr(self._kind, "search_space", {}))
 
     def passes_with(self, options: Mapping[str, Any]) -> str:
         """Return the forward + backward passes per step with some options."""
@@ -97,6 +102,10 @@ class MeritFamily(Family):
         # Joint by default: a single process has the room, and it is the faster of two ways to the same numbers.
         self.defaults = {**self._own, "evaluation": "joint", "ratio": RATIO, **own, "normalizer": "none"}
 
+    def search_space(self, tasks: Sequence[str]) -> dict[str, Space]:
+        usual: dict[str, Space] = {"tau": Range(0.1, 10.0), "ratio": Range(1.2, 10.0), "augment": Choice((0.0, 0.1))}
+        return usual | super().search_space(tasks)
+
     def build(
         self,
         model: nn.Module,
@@ -141,6 +150,13 @@ class ScalarizedFamily(Family):
         known = {key: text for key, text in options.items() if key in self.defaults}
         by_task = {key: convert_value(key, text, float) for key, text in options.items() if key not in known}
         return super().convert(what, known) | {self._by_task: by_task}
+
+    def search_space(self, tasks: Sequence[str]) -> dict[str, Space]:
+        found = super().search_space(tasks)
+        if self._by_task is None or self._by_task not in found:
+            return found
+        by_task, first = found.pop(self._by_task), Choice((1.0,))  # a common factor acts like a learning rate
+        return found | {task: by_task if number else first for number, task in enumerate(tasks)}
 
     def build(
         self,
