@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
@@ -24,6 +24,10 @@ EVERY = 8  # steps between two reports of a run
 LISTEN = 0.5  # seconds between two checks for a signal to stop
 
 
+class PrunedError(Exception):
+    """A callback raises it where a run is not worth being continued."""
+
+
 class Event(NamedTuple):
     """What a run reports: its state, how far it is or why it failed, and its last losses."""
 
@@ -41,6 +45,7 @@ class RunCell:
     warn: Callable[[str], None]
     status: RunStatus
     run: Run | None = None
+    callbacks: Sequence[Callback] = ()  # that the process of the run calls
 
     def handle(self, event: Event | str) -> None:
         """Take note of what a run reports; a text is a warning."""
@@ -77,11 +82,17 @@ def run_all(
         show([cell.status for cell in cells])
 
     refresh()
-    if open_cells and count_processes(execution, len(cells)) > 1:
-        _Pool(open_cells, execution, refresh).work()
-    else:
-        _run_one_by_one(open_cells, execution, refresh)
+    run_cells(open_cells, len(open_cells), execution, refresh)
     return cells
+
+
+def run_cells(cells: Iterable[RunCell], most: int, execution: Execution, refresh: Callable[[], None]) -> None:
+    """Run cells, at most ``most`` at a time; a cell is taken when there is a process for it."""
+    count = count_processes(execution, most)
+    if count > 1:
+        _Pool(cells, count, execution, refresh).work()
+    else:
+        _run_one_by_one(cells, execution, refresh)
 
 
 def check_cells(resolved: Sequence[Resolved], out: Path) -> None:
@@ -107,7 +118,7 @@ def count_processes(execution: Execution, runs: int) -> int:
     return max(1, min((os.cpu_count() or 1) // max(1, execution.threads), runs))
 
 
-def _run_one_by_one(cells: Sequence[RunCell], execution: Execution, refresh: Callable[[], None]) -> None:
+def _run_one_by_one(cells: Iterable[RunCell], execution: Execution, refresh: Callable[[], None]) -> None:
     threads = torch.get_num_threads()
     torch.set_num_threads(max(1, execution.threads))
     try:
@@ -118,7 +129,8 @@ def _run_one_by_one(cells: Sequence[RunCell], execution: Execution, refresh: Cal
                     cell.handle(event)
                     refresh()
 
-                send(_train(cell.resolved.config, cell.folder, execution, _Reporter(send)))
+                callbacks = [_Reporter(send), *cell.callbacks]
+                send(_train(cell.resolved.config, cell.folder, execution, callbacks))
                 if world.any(asked()):  # in the last moments of a run, which is finished now
                     raise StoppedError
     finally:
@@ -144,12 +156,14 @@ class _Reporter(Callback):
         self._send(sentence)
 
 
-def _train(config: RunConfig, folder: Path, execution: Execution, callback: Callback) -> Event:
+def _train(config: RunConfig, folder: Path, execution: Execution, callbacks: Sequence[Callback]) -> Event:
     """Train one run and return how it ended; its data is in memory only while it trains."""
     try:
-        train_and_report(resolve(config), folder, callbacks=[callback], execution=execution)
+        train_and_report(resolve(config), folder, callbacks=callbacks, execution=execution)
     except StoppedError:
         raise
+    except PrunedError:
+        return Event(RunState.PRUNED)
     except Exception as error:  # the other runs continue; the table says what happened to this one
         return Event(RunState.FAILED, f"{type(error).__name__}: {error}")
     return Event(RunState.DONE)
@@ -161,11 +175,12 @@ def _worker(connection: Connection, execution: Execution) -> None:
     torch.set_num_threads(max(1, execution.threads))
     while True:
         try:
-            config, folder = connection.recv()
+            config, folder, callbacks = connection.recv()
         except EOFError:
             return
         try:
-            connection.send(_train(config, folder, execution, _Reporter(connection.send)))
+            callbacks = [_Reporter(connection.send), *callbacks]
+            connection.send(_train(config, folder, execution, callbacks))
         except (StoppedError, BrokenPipeError):
             return
 
@@ -176,10 +191,9 @@ class _Pool:
     Ours, and not one of ``concurrent.futures``: the death of one process must spare the other runs.
     """
 
-    def __init__(self, cells: Sequence[RunCell], execution: Execution, refresh: Callable[[], None]) -> None:
-        self._waiting = list(cells)
+    def __init__(self, cells: Iterable[RunCell], count: int, execution: Execution, refresh: Callable[[], None]) -> None:
+        self._cells, self._count = iter(cells), count
         self._execution, self._refresh = execution, refresh
-        self._count = count_processes(execution, len(cells))
         self._busy: dict[Connection, tuple[BaseProcess, RunCell]] = {}
         self._idle: list[tuple[Connection, BaseProcess]] = []
 
@@ -187,8 +201,8 @@ class _Pool:
         """Run all; on Ctrl-C or SIGTERM ask every process to save and stop, and wait for it."""
         try:
             with asked_to_stop() as asked:
-                while (self._waiting or self._busy) and not asked():
-                    self._hand_out_and_listen()
+                while not asked() and self._hand_out():
+                    self._listen()
                 if asked():
                     raise StoppedError
         finally:
@@ -198,9 +212,13 @@ class _Pool:
                 connection.close()
                 process.join()
 
-    def _hand_out_and_listen(self) -> None:
-        while self._waiting and len(self._busy) < self._count:
-            self._start(self._waiting.pop(0))
+    def _hand_out(self) -> bool:
+        """Start cells while there are processes for them; return whether any is running."""
+        while len(self._busy) < self._count and (cell := next(self._cells, None)) is not None:
+            self._start(cell)
+        return bool(self._busy)
+
+    def _listen(self) -> None:
         for connection in wait(list(self._busy), timeout=LISTEN):
             assert isinstance(connection, Connection)
             self._receive(connection)
@@ -210,7 +228,7 @@ class _Pool:
         connection, process = self._idle.pop() if self._idle else self._new_process()
         self._busy[connection] = (process, cell)
         with suppress(OSError):  # a process that is gone is noticed by the one who listens
-            connection.send((cell.resolved.config, cell.folder))
+            connection.send((cell.resolved.config, cell.folder, cell.callbacks))
 
     def _new_process(self) -> tuple[Connection, BaseProcess]:
         context = get_context("spawn")
