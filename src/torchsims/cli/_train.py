@@ -113,7 +113,7 @@ def _run(resolved: "Resolved", out: Path, execution: Execution, *, resume: bool,
             bar = ProgressBar(progress, resolved.label, warn)
             run = train_and_report(resolved, out, callbacks=[bar], execution=execution, draw=True)
     except StoppedError:
-        _stopped(f"torchsims train --resume --out {join([str(out)])}")
+        stopped(f"torchsims train --resume --out {join([str(out)])}")
     except (ValueError, RuntimeError, OSError) as error:
         saved = f" What was trained before is saved in {out}." if (out / CHECKPOINT).exists() else ""
         raise typer.TyperException(f"{error}{saved}") from error
@@ -126,7 +126,8 @@ def _run(resolved: "Resolved", out: Path, execution: Execution, *, resume: bool,
         typer.echo(f"Page: {out / 'report.html'}")
 
 
-def _stopped(command: str) -> NoReturn:
+def stopped(command: str) -> NoReturn:
+    """Say how to resume, and exit as an interrupted command does."""
     from torchsims.training.world import first_process
 
     if first_process():
@@ -159,6 +160,11 @@ def _compare(
     comparison = Comparison(f"Methods on {Spec.parse(base.data).name}", configs, baseline)
     words = ["torchsims", "compare", *(["--config", str(config)] if config else [])]
     out = out or Path("runs") / "compare"
+    if chosen.tune and not dry_run:
+        from torchsims.cli._tune import tune_first
+
+        comparison = tune_first(comparison, chosen, out, given, words, resume=resume)
+        resume = True  # the folder is this command's by now
     run_comparison_command(comparison, out, given, words, resume=resume, dry_run=dry_run)
 
 
@@ -191,7 +197,7 @@ def run_comparison_command(
             return
         write_report(report, out, time.perf_counter() - begin, into=True)
     except (StoppedError, KeyboardInterrupt):
-        _stopped(f"{command} --resume --out {join([str(out)])}")
+        stopped(f"{command} --resume --out {join([str(out)])}")
     except (RuntimeError, OSError) as error:
         raise typer.TyperException(f"{error} Finished runs are in {out}.") from error
     print_report(report, out)

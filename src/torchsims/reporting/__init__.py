@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # what `__getattr__` does, for readers and type checkers
     from torchsims.reporting._comparison import comparison_report, delta_b_by_label, run_report, worst_shortfalls
     from torchsims.reporting._diagnosis import diagnosis_report
     from torchsims.reporting._predictions import output_names, prediction_report
+    from torchsims.reporting._trials import trials_figure
 
 __all__ = [
     "Advance",
@@ -42,6 +43,7 @@ __all__ = [
     "run_report",
     "runs_table",
     "show_progress",
+    "trials_figure",
     "worst_shortfalls",
     "write_report",
 ]
@@ -51,6 +53,7 @@ _HOMES = {
     "_comparison": ("comparison_report", "delta_b_by_label", "run_report", "worst_shortfalls"),
     "_diagnosis": ("diagnosis_report",),
     "_predictions": ("output_names", "prediction_report"),
+    "_trials": ("trials_figure",),
 }
 
 

@@ -19,17 +19,22 @@ from torchsims.sweeps.plans import (
     with_shared_temperature,
     with_variant,
 )
+from torchsims.sweeps.tuning import Tuned, search_space, tune, with_tuned
 
 __all__ = [
     "Comparison",
     "ProgressBar",
+    "Tuned",
     "check_cells",
     "find_runs",
     "folder_name",
     "method_grid",
     "option_comparison",
     "run_comparison",
+    "search_space",
     "train_and_report",
+    "tune",
     "with_shared_temperature",
+    "with_tuned",
     "with_variant",
 ]

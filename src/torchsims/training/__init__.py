@@ -16,7 +16,14 @@ Example:
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from torchsims.training.config import ComparisonConfig, Execution, RunConfig, read_config, write_config
+from torchsims.training.config import (
+    ComparisonConfig,
+    Execution,
+    RunConfig,
+    TuningConfig,
+    read_config,
+    write_config,
+)
 
 if TYPE_CHECKING:  # what `__getattr__` does, for readers and type checkers
     from torchsims.training.callbacks import Callback, StepValues, TensorBoard
@@ -41,6 +48,7 @@ __all__ = [
     "StoppedError",
     "TensorBoard",
     "Trainer",
+    "TuningConfig",
     "complete_config",
     "export_run",
     "label_of",
