@@ -27,6 +27,7 @@ from torchsims.training.config import (
 
 if TYPE_CHECKING:  # what `__getattr__` does, for readers and type checkers
     from torchsims.training.callbacks import Callback, StepValues, TensorBoard
+    from torchsims.training.costs import Cost, Device, measure_cost
     from torchsims.training.export import export_run
     from torchsims.training.loop import StoppedError, train
     from torchsims.training.predict import load, load_model
@@ -38,6 +39,8 @@ if TYPE_CHECKING:  # what `__getattr__` does, for readers and type checkers
 __all__ = [
     "Callback",
     "ComparisonConfig",
+    "Cost",
+    "Device",
     "Execution",
     "History",
     "Metrics",
@@ -54,6 +57,7 @@ __all__ = [
     "label_of",
     "load",
     "load_model",
+    "measure_cost",
     "read_config",
     "resolve",
     "train",
@@ -63,6 +67,7 @@ __all__ = [
 
 _HOMES = {
     "callbacks": ("Callback", "StepValues", "TensorBoard"),
+    "costs": ("Cost", "Device", "measure_cost"),
     "export": ("export_run",),
     "loop": ("StoppedError", "train"),
     "predict": ("load", "load_model"),
