@@ -83,7 +83,8 @@ def _plan(
 
 
 def _row(cost: "Cost", seeds: int, device: "Device | None") -> "Row":
-    row: Row = {
+    estimated = {} if device is None else {"minutes per run, estimated": cost.seconds_on(device) / 60}
+    return {
         "method": cost.label,
         "passes": cost.passes,
         "steps": cost.steps,
@@ -93,10 +94,8 @@ def _row(cost: "Cost", seeds: int, device: "Device | None") -> "Row":
         "GFLOP per step": cost.flops / 1e9,
         "GB moved per step": cost.moved / 1e9,
         "peak memory, MB": cost.peak / 1e6,
+        **estimated,
     }
-    if device is not None:
-        row |= {"minutes per run, estimated": cost.seconds_on(device) / 60}
-    return row
 
 
 plan = add_options(_plan, ComparisonConfig, RunConfig, Execution, without=("method", "seed", "tune", "tag"))
