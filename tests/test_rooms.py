@@ -72,7 +72,7 @@ EXTRAS: dict[str, set[str]] = {
     "training": {"filelock", "safetensors", "tomli_w"},
     "reporting": {"jinja2", "matplotlib", "rich"},
     "synthetic": {"matplotlib"},
-    "sweeps": {"matplotlib", "optuna"},
+    "sweeps": {"matplotlib", "optuna", "submitit"},
     "experiments": {"matplotlib"},
     "cli": {"typer"},
 }

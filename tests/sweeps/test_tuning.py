@@ -16,9 +16,9 @@ from helpers.training_cases import DATA
 from torchsims.methods import METHODS, Method
 from torchsims.spaces import Choice, Range
 from torchsims.sweeps import search_space, tune
+from torchsims.sweeps._cells import PrunedError
 from torchsims.sweeps._studies import Pruning, StudyPlace
 from torchsims.sweeps.folders import _check_alike, read_run
-from torchsims.sweeps.local import PrunedError
 from torchsims.sweeps.tuning import run_score, study_name, with_values
 from torchsims.training import Execution, RunConfig, TuningConfig, complete_config, read_config
 

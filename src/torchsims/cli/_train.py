@@ -173,7 +173,8 @@ def run_comparison_command(
 ) -> None:
     """Run a comparison, write its folder, print its table; ``words`` are the command without its options."""
     from torchsims.reporting import live_table, write_report
-    from torchsims.sweeps import check_cells, run_comparison
+    from torchsims.sweeps import check_cells, make_executor, run_comparison
+    from torchsims.sweeps.running import make_cells
     from torchsims.training import StoppedError, resolve
     from torchsims.training.checkpoints import CHECKPOINT
     from torchsims.training.world import first_process, processes
@@ -185,6 +186,11 @@ def run_comparison_command(
         for each in resolved:
             each.check_batches(processes())
         check_cells(resolved, out)
+        executor = make_executor(execution.on)
+        if dry_run:
+            typer.echo(executor.describe(make_cells(resolved, out), out, execution))
+        else:
+            executor.check()
     if describe_data(resolved[0], dry_run):
         return
     if first_process():
@@ -215,5 +221,5 @@ def print_report(report: "Report", out: Path) -> None:
         warn(f"{starved} Option `augment=0.1` of the method, or a larger `tau`, helps.")
 
 
-train = add_options(_train, RunConfig, Execution, without=("jobs",))
+train = add_options(_train, RunConfig, Execution, without=("jobs", "on", "processes"))
 compare = add_options(_compare, ComparisonConfig, RunConfig, Execution, without=("method", "seed"))

@@ -23,12 +23,14 @@ TRIALS, BEST = "trials", "best.toml"
 def _tune(config: ConfigFile = None, out: Out = None, resume: Resume = False, *, given: dict[str, Any]) -> None:
     """Tune the learning rate and the options of a method on the validation split, with Optuna."""
     from torchsims.reporting import Report, markdown, trials_figure, write_report
+    from torchsims.sweeps import make_executor
     from torchsims.training.checkpoints import CHECKPOINT, replace_file
 
     tuning = TuningConfig(**given_values(given, TuningConfig))
     with bad_input():
         base = base_config(given, config)
         check_tuning(base, tuning)
+        make_executor(given.get("on", "local")).check()
     out = out or Path("runs") / "tune"
     prepare_output_dir(out, resume=resume, mark=TRIALS, other=CHECKPOINT)
     shown = {k: v for k, v in given.items() if k not in Execution.__dataclass_fields__}

@@ -11,7 +11,7 @@ import numpy as np
 
 from torchsims._extras import needs
 from torchsims.registry import choose
-from torchsims.sweeps.local import PrunedError
+from torchsims.sweeps._cells import PrunedError
 from torchsims.training import Callback, Metrics
 from torchsims.training.selection import validation_score
 

@@ -11,8 +11,9 @@ from torchsims.methods import Method
 from torchsims.models import SINGLE_TASK, Architecture
 from torchsims.registry import Spec, option_text
 from torchsims.reporting import Report, Row, ShowStatus, comparison_report, delta_b_by_label, metric_against
+from torchsims.sweeps._cells import RunCell
 from torchsims.sweeps.folders import describe_preset
-from torchsims.sweeps.local import RunCell, run_all
+from torchsims.sweeps.running import run_all
 from torchsims.training import Execution, Resolved, Run, RunConfig, label_of, with_method
 from torchsims.training.world import first_process
 from torchsims.workloads import workload_class

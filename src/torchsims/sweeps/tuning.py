@@ -15,9 +15,10 @@ from torchsims.models import Architecture
 from torchsims.registry import Spec, option_text
 from torchsims.reporting import Row, RunState, RunStatus, ShowStatus
 from torchsims.spaces import Choice, Range, Space
+from torchsims.sweeps._cells import Event, RunCell
 from torchsims.sweeps._studies import PRUNERS, SAMPLERS, Pruning, StudyPlace, make_sampler, owner
+from torchsims.sweeps.executors import make_executor
 from torchsims.sweeps.folders import folder_name, read_run
-from torchsims.sweeps.local import Event, RunCell, run_cells
 from torchsims.sweeps.plans import Comparison
 from torchsims.training import Execution, Resolved, Run, RunConfig, TuningConfig, resolve
 from torchsims.training.checkpoints import is_locked
@@ -131,7 +132,8 @@ def tune(
     def refresh() -> None:
         show([cell.status for cell in cells])
 
-    run_cells(study.trials(), tuning.trials, execution or Execution(), refresh)
+    execution = execution or Execution()
+    make_executor(execution.on).work(study.trials(), tuning.trials, out, execution, refresh)
     return study.result()
 
 
