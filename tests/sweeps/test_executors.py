@@ -1,6 +1,7 @@
 """Executors: the same numbers wherever runs run, and one sentence where they cannot."""
 
 import json
+import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -117,10 +118,11 @@ def test_slurm_without_sbatch_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -
 def test_a_run_of_several_processes_is_one_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[list[str]] = []
 
-    class Ended:
-        returncode, stderr = 1, "noise\ntorchsims: Parameter `lr` should be positive."
+    def run(words: list[str], **_: Any) -> "subprocess.CompletedProcess[str]":
+        seen.append(words)
+        return subprocess.CompletedProcess(words, 1, stderr="noise\ntorchsims: Parameter `lr` should be positive.")
 
-    monkeypatch.setattr("subprocess.run", lambda words, **_: (seen.append(words), Ended())[1])
+    monkeypatch.setattr("subprocess.run", run)
     (cell,) = cells(tmp_path, ["ew"])
     make_executor("local").work([cell], 1, tmp_path, replace(Execution(), processes=3, jobs=1), lambda: None)
     assert "--nproc-per-node=3" in seen[0]
