@@ -184,6 +184,6 @@ def _failed(cell: RunCell, like: Run) -> Run:
         {task: dict.fromkeys(values, nan) for task, values in like.metrics.items()},
         like.higher_is_better,
         failure=cell.status.progress,
-        passes=resolved.method.passes,
+        passes=resolved.passes,
         rescaled=resolved.unscaled_label,
     )

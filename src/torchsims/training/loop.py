@@ -193,7 +193,7 @@ class _Session:
             metrics=metrics,
             higher_is_better=self.higher_is_better(),
             history=self.trainer.history,
-            passes=self.resolved.method.passes,
+            passes=self.resolved.passes,
             family=self.resolved.method.family,
             rescaled=self.resolved.unscaled_label,
             selected=selected,
