@@ -1,7 +1,7 @@
 """What a training run found: one class from the training loop to the page."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from math import isnan, nan
 from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
 
@@ -123,6 +123,19 @@ def _extend(curves: dict[str, Curve], values: Mapping[str, float], before: int) 
         curves.setdefault(name, [nan] * before).append(values.get(name, nan))
 
 
+@dataclass(frozen=True)
+class DataSummary:
+    """What a page says of the data.
+
+    Example:
+        >>> DataSummary({"rows": "800 training, 100 validation, 100 test"}).columns
+        ()
+    """
+
+    facts: Mapping[str, str]  # such as the number of items, by name
+    columns: Sequence[Mapping[str, str]] = ()  # how the columns of a table were read
+
+
 @dataclass(frozen=True, eq=False)
 class Run:
     """A finished run, or one that failed.
@@ -147,6 +160,7 @@ class Run:
     failure: str | None = None  # why the run failed, if it did; its metrics are NaN then
     seconds: Mapping[str, float] = field(default_factory=dict)  # where the time went, by part
     samples: Samples | None = None
+    data: DataSummary | None = None  # of a run that is not older than this field
 
     @property
     def seed(self) -> int:
@@ -155,13 +169,15 @@ class Run:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but config and samples, as JSON holds it."""
-        names = [name for name in self.__dataclass_fields__ if name not in ("config", "samples", "history")]
-        return {name: getattr(self, name) for name in names} | {"history": self.history.to_dict()}
+        names = [name for name in self.__dataclass_fields__ if name not in ("config", "samples", "history", "data")]
+        data = None if self.data is None else asdict(self.data)
+        return {name: getattr(self, name) for name in names} | {"history": self.history.to_dict(), "data": data}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], config: RunConfig, samples: Samples | None = None) -> "Run":
         """Return the run that :meth:`to_dict` described."""
         rest: dict[str, Any] = {"config": config, "history": History.from_dict(values["history"]), "samples": samples}
+        rest["data"] = _data_summary(values.get("data"))
         hints = {name: hint for name, hint in get_type_hints(cls).items() if name not in rest}
         run = cls(**rest, **{name: as_type(values[name], hint) for name, hint in hints.items()})
         names = [
@@ -172,3 +188,10 @@ class Run:
         if any(found != names[0] for found in names):
             raise ValueError("Every metric should have a direction. Found others.")
         return run
+
+
+def _data_summary(values: Any) -> DataSummary | None:
+    if values is None:
+        return None
+    hints = get_type_hints(DataSummary)
+    return DataSummary(**{name: as_type(values[name], hint) for name, hint in hints.items()})
