@@ -16,6 +16,7 @@ from matplotlib.image import imread
 
 from helpers.finished_runs import METRICS, finished_runs
 from torchsims.reporting import comparison_report, write_report
+from torchsims.reporting._tables import NAN
 from torchsims.training.run import DataSummary
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -42,7 +43,8 @@ HOST = """<!doctype html><title>host</title>
 {frames}<pre id="measures"></pre>
 <script>
 function measure(view) {{
-  const page = view.document, frame = page.querySelector("#section-1 .wide"), cell = frame && frame.querySelector("tbody th");
+  const page = view.document, frame = page.querySelector("#section-1 .wide");
+  const cell = frame && frame.querySelector("tbody th");
   const left = () => cell && cell.getBoundingClientRect().left, before = left();
   if (frame) frame.scrollLeft = 150;
   const drawings = [...page.querySelectorAll("svg")].map(svg => {{
@@ -189,7 +191,7 @@ def test_columns_are_sorted_and_tasks_filtered(browser: str, folder: Path, tmp_p
     for column, descending in zip(numbers, (True, False, False), strict=True):  # the best first
         values = [float(text.split()[0]) for text in column[:-1]]
         assert values == sorted(values, reverse=descending)
-        assert column[-1] == "–"  # what has no number is last
+        assert column[-1] == NAN  # what has no number is last
         assert len(set(values)) > 3
     assert sorted(names) == sorted(LABELS)
     assert names[0].startswith("A method")

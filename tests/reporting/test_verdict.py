@@ -71,9 +71,10 @@ def test_a_method_that_failed_is_named_and_not_compared() -> None:
     assert verdict.best == "SIMS"
     assert verdict.failed == {"GLS": "1 of 2 seeds"}
     assert [rival.label for rival in verdict.rivals] == ["EW"]
-    assert verdict.sentences[1].endswith("; GLS failed or diverged with 1 of 2 seeds and is not compared.")
+    assert verdict.sentences[1].endswith("; not compared, because runs failed or diverged: GLS, 1 of 2 seeds.")
     alone = judge(make_runs({"EW": [math.nan], "SIMS": [0.6]}))
     assert alone.sentences[0].startswith("Only SIMS has numbers")
+    assert alone.sentences[1] == "Not compared, because runs failed or diverged: EW, 1 of 1 seeds."
     assert judge(make_runs({"EW": [math.nan], "SIMS": [math.nan]})).best is None
 
 

@@ -27,7 +27,7 @@ LEGEND_LINE = 0.25  # inches
 CROSS, RING = "X", "o"
 SIZES = {CROSS: 9.0, RING: 6.5}
 PAIRS = 6  # of tasks, whose cosines are drawn
-WIDE = 100  # a wider range has ticks at powers of ten only
+NARROW, WIDE = 5, 100  # a narrower range has ticks at equal distances, a wider one at powers of ten only
 Panels: TypeAlias = Sequence[tuple[str, Sequence[Sequence[float]]]]
 """Title and one curve per run; the first number of a curve is that of epoch 1."""
 
@@ -108,7 +108,9 @@ def _set_log_scale(axis: Axes) -> None:
     """Make the vertical axis logarithmic, with decimal numbers at the ticks."""
     axis.set_yscale("log")
     low, high = axis.get_ylim()
-    axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < WIDE * low else (1,)))
+    locator = LogLocator(subs=(1, 2, 5) if high < WIDE * low else (1,), numticks=8)
+    inside = [tick for tick in locator.tick_values(low, high) if low <= tick <= high]
+    axis.yaxis.set_major_locator(locator if len(inside) > 1 and high > NARROW * low else MaxNLocator(4))
     axis.yaxis.set_major_formatter("{x:g}")
     axis.yaxis.set_minor_formatter(NullFormatter())
 

@@ -111,10 +111,11 @@ class Verdict:
         )
 
     def _cost(self) -> str:
-        failed = " and ".join(f"{label} failed or diverged with {runs}" for label, runs in self.failed.items())
+        left_out = "; ".join(f"{label}, {runs}" for label, runs in self.failed.items())
+        failed = f"not compared, because runs failed or diverged: {left_out}." if left_out else ""
         own = self.passes.get(self.best or "", "")
         if not own or not self.rivals:
-            return f"{failed}." if failed else ""
+            return failed[:1].upper() + failed[1:]
         others = [label for label in self.tied[1:] if self.passes.get(label)]
         cheapest = min([self.best or "", *others], key=lambda label: _work(self.passes[label]))
         compared = self.baseline if self.baseline in self.passes else self.rivals[0].label
@@ -125,7 +126,7 @@ class Verdict:
             cost += f", and {cheapest}, the cheapest of these, {self.passes[cheapest]}"
         elif other:
             cost += f", as {compared} does" if other == own else f", and {compared} takes {other}"
-        return f"{cost}; {failed} and is not compared." if failed else f"{cost}."
+        return f"{cost}; {failed}" if failed else f"{cost}."
 
 
 def find_verdict(runs: Sequence[Run], score: "Score", baseline: str) -> Verdict | None:
