@@ -94,8 +94,9 @@ def test_mean_ranks_are_compared_where_delta_b_is_left_out() -> None:
     assert not any("Delta_b" in row for row in report.rows)
 
 
-@pytest.mark.parametrize("value", [0.0, 0.049, -3.0, math.nan])
-@pytest.mark.parametrize("metric", ["r2", "miou", "accuracy"])
+@pytest.mark.parametrize(
+    ("metric", "value"), [*(("r2", x) for x in (0.0, 0.049, -3.0, math.nan)), ("miou", 0.0), ("accuracy", 0.009)]
+)
 def test_nothing_is_relative_to_a_share_near_zero(metric: str, value: float) -> None:
     runs = make_runs({"EW": [value, value], "SIMS": [0.5, 0.6]}, metric=metric)
     report = comparison_report("", "", runs, baseline="EW")
@@ -104,7 +105,8 @@ def test_nothing_is_relative_to_a_share_near_zero(metric: str, value: float) -> 
     assert "delta" not in report.figures
 
 
-def test_a_small_error_is_not_a_bad_one() -> None:
+def test_small_numbers_that_others_can_be_relative_to() -> None:
+    assert score_runs(make_runs({"EW": [0.02], "SIMS": [0.03]}), "EW").name == "Delta_b"
     runs = make_runs({"EW": [0.004, 0.005], "SIMS": [0.002, 0.003]}, metric="mae", up=False)
     assert score_runs(runs, "EW").name == "Delta_b"
 

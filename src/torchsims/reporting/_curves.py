@@ -155,4 +155,4 @@ def _draw_label(
     for row, (run, _) in zip(values, group, strict=True):  # a cross at the last number of a run that has no more
         end = max(np.flatnonzero(np.isfinite(row)), default=epochs - 1)
         if end < epochs - 1 + has_diverged(run) and np.isfinite(row[end]):
-            axis.add_line(_mark([end + 1], [row[end]], CROSS, colour, colour))
+            axis.add_line(_mark([float(end + 1)], [float(row[end])], CROSS, colour, colour))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from torchsims.reporting._report import Report
 
+BROAD = 5.2  # inches, from which on a figure does not fit beside another one
 LONG = 15  # rows; a longer table of results stands behind the figures
 
 
@@ -24,6 +25,7 @@ class Picture(NamedTuple):
     """A figure on the page: drawn in SVG, or a PNG file."""
 
     caption: str
+    broad: bool  # takes the whole width of a page
     svg: str | None = None
     source: str = ""
     width: int = 0
@@ -98,10 +100,11 @@ def _picture(report: "Report", name: str, data: bytes, prefix: str) -> Picture:
 
     caption = report.captions.get(name) or name.replace("_", " ").capitalize()
     svg = figure_svg(report.figures[name], caption, prefix)
+    broad = bool(report.figures[name].get_size_inches()[0] > BROAD)
     if svg is not None:
-        return Picture(caption, svg)
+        return Picture(caption, broad, svg)
     width, height = struct.unpack(">II", data[16:24])  # where a PNG file has its size
-    return Picture(caption, None, base64.b64encode(data).decode(), width, height)
+    return Picture(caption, broad, None, base64.b64encode(data).decode(), width, height)
 
 
 def _table(rows: Sequence[Row], known: Sequence[Column] = ()) -> PageTable:

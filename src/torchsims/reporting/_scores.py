@@ -10,7 +10,7 @@ from torchsims.reporting._runs import mean
 from torchsims.training.run import Run
 
 DELTA, RANK = "Delta_b", "mean rank"
-NEAR_ZERO = 0.05  # a share or an R2 below it is so small, or negative, that numbers relative to it say little
+NEAR_ZERO, SMALL_R2 = 0.01, 0.05  # numbers relative to a smaller share, or to a smaller R2, say little
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,9 @@ class Score:
 def score_runs(runs: Sequence[Run], baseline: str) -> Score:
     """Return Delta_b against ``baseline``, or mean ranks with the reason.
 
-    Ranks stand in where the baseline has no run, or a metric that is zero, NaN, or below 0.05 although 1 is its best:
-    R2, accuracy, mIoU and other shares. A single method without a baseline has no score.
+    Ranks stand in where the baseline has no run, or a metric that is zero or NaN, an R2 below 0.05, or another metric
+    below 0.01 although higher is better: accuracy, mIoU and other shares. A single method without a baseline has no
+    score.
 
     Example:
         >>> from torchsims.training import RunConfig
@@ -75,6 +76,10 @@ def _baseline_means(runs: Sequence[Run], baseline: str) -> dict[str, dict[str, f
     }
 
 
+def _least(metric: str) -> float:
+    return SMALL_R2 if metric == "r2" else NEAR_ZERO
+
+
 def _unusable_notes(runs: Sequence[Run], baseline: str) -> list[str]:
     """Return a sentence for every metric of the baseline that nothing can be relative to."""
     better = next((run.higher_is_better for run in runs if run.label == baseline), {})
@@ -82,7 +87,7 @@ def _unusable_notes(runs: Sequence[Run], baseline: str) -> list[str]:
         f"{task} {metric}": value
         for task, values in _baseline_means(runs, baseline).items()
         for metric, value in values.items()
-        if value == 0 or not isfinite(value) or (better[task][metric] and value < NEAR_ZERO)
+        if value == 0 or not isfinite(value) or (better[task][metric] and value < _least(metric))
     }
     if found and not any(map(isfinite, found.values())):
         return [f"Ranks stand in for Delta_b: {baseline}, which it is relative to, has a run without numbers."]

@@ -3,7 +3,7 @@
 const tables = [...document.querySelectorAll(".wide")];
 
 function showHints() {
-  for (const frame of tables) {
+  for (const frame of document.querySelectorAll(".wide, .drawing")) {
     frame.previousElementSibling.hidden = frame.scrollWidth <= frame.clientWidth + 1;
   }
 }
