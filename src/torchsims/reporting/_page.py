@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import re
 import struct
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -13,7 +12,6 @@ from torchsims.reporting._tables import Column, Row, arrange_columns
 
 if TYPE_CHECKING:
     from jinja2 import Template
-    from markupsafe import Markup
 
     from torchsims.reporting._report import Report
 
@@ -80,15 +78,7 @@ def _template() -> "Template":
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["marked"] = _marked
     return environment.from_string(_read("page.html.jinja"))
-
-
-def _marked(text: object) -> "Markup":
-    """Return a text of ours for the page: what stands between backticks is code, everything is escaped."""
-    from markupsafe import Markup, escape
-
-    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(str(text)))))
 
 
 def _read(name: str) -> str:
