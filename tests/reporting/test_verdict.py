@@ -158,6 +158,12 @@ def test_equal_numbers_are_no_difference() -> None:
     assert "is 0.000 ± 0.000 above" in verdict.sentences[0]
 
 
+def test_many_methods_are_counted() -> None:
+    verdict = judge(make_runs({name: [0.5, 0.5] for name in ["EW", *"ABCDEF"]}))
+    assert len(verdict.tied) == 7
+    assert "between EW, A, B, C and 3 others:" in verdict.sentences[0]
+
+
 def test_labels_with_commas_stay_apart() -> None:
     labels = ["EW", "SIMS, a x 10", "GLS"]
     numbers = [[0.5, 0.52], [0.52, 0.5], [0.51, 0.51]]

@@ -28,6 +28,8 @@ if TYPE_CHECKING:  # metrics are imported by those who compute them
 
 STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)  # of 1 to 10 degrees of freedom
 
+MOST = 5  # methods that a sentence names
+
 
 @dataclass(frozen=True)
 class Rival:
@@ -197,8 +199,9 @@ def _decimals(*numbers: float | None) -> int:
 
 
 def _listed(labels: Sequence[str]) -> str:
-    between = "; " if any("," in label for label in labels) else ", "
-    return between.join(labels[:-1]) + f" and {labels[-1]}"
+    named = list(labels) if len(labels) <= MOST else [*labels[: MOST - 1], f"{len(labels) - MOST + 1} others"]
+    between = "; " if any("," in label for label in named) else ", "
+    return between.join(named[:-1]) + f" and {named[-1]}"
 
 
 def _work(passes: str) -> float:
