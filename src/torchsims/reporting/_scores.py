@@ -15,7 +15,12 @@ NEAR_ZERO, SMALL_R2 = 0.01, 0.05  # numbers relative to a smaller share, or to a
 
 @dataclass(frozen=True)
 class Score:
-    """A number for every run, by label, in the order of the runs; ``notes`` say why it is not Delta_b."""
+    """A number for every run, by label, in the order of the runs; ``notes`` say why it is not Delta_b.
+
+    Example:
+        >>> Score("mean rank", False, {"EW": [2.0], "SIMS": [1.0]}).notes
+        ()
+    """
 
     name: str
     higher_is_better: bool
