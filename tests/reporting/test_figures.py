@@ -76,8 +76,9 @@ def test_a_ring_marks_the_selected_epoch_on_the_mean() -> None:
 def test_a_figure_of_the_page_has_its_texts_and_no_name_twice() -> None:
     runs = finished_runs(["EW", '<b> & "c" #000000', "$x$"], seeds=2)
     names: list[str] = []
-    for prefix, figure in (("a", training_curves(runs)), ("b", training_curves(runs)), ("c", predictions(runs))):
-        text = figure_svg(figure, "A <caption>", prefix)
+    first = figure_svg(training_curves(runs), "A <caption>", "a")
+    assert first == figure_svg(training_curves(runs), "A <caption>", "a")
+    for text in (first, figure_svg(predictions(runs), "A <caption>", "b")):
         assert text is not None
         root = ElementTree.fromstring(text)
         assert root.attrib["aria-label"] == "A <caption>"
@@ -92,7 +93,6 @@ def test_a_figure_of_the_page_has_its_texts_and_no_name_twice() -> None:
         assert "#000000" not in styles
         assert "#ffffff" not in styles
         assert "DejaVu" not in styles
-        assert text == figure_svg(figure, "A <caption>", prefix)
     assert len(names) == len(set(names))
 
 
