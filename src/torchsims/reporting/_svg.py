@@ -33,7 +33,7 @@ def figure_svg(figure: Figure, caption: str, prefix: str) -> str | None:
     target = io.StringIO()
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": prefix}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph")  # names may have letters that the font does not have
-        figure.savefig(target, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+        figure.savefig(target, format="svg", dpi=130, transparent=True, metadata={"Date": None, "Creator": None})
     found = ElementTree.fromstring(target.getvalue())
     width = figure.get_size_inches()[0] * 72 * PIXELS
     root = ElementTree.Element("svg", {"viewBox": _rounded(found.attrib["viewBox"]), "role": "img"})
