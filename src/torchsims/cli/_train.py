@@ -216,6 +216,8 @@ def print_report(report: "Report", out: Path) -> None:
     from torchsims.reporting import markdown
 
     typer.echo(markdown(report.rows, report.columns))
+    if report.verdict is not None:
+        typer.echo("\n" + " ".join(filter(None, report.verdict.sentences)))
     typer.echo(f"Page: {out / 'report.html'}")
     for starved in report.starved:
         warn(f"{starved} Option `augment=0.1` of the method, or a larger `tau`, helps.")

@@ -62,6 +62,10 @@ class Family(ABC):
         """Return the forward + backward passes per step with some options."""
         return self.passes
 
+    @abstractmethod
+    def count_passes(self, options: Mapping[str, Any], tasks: int, micro_batches: int) -> tuple[float, float]:
+        """Return the forward and the backward passes of every item, the mean over steps, with some options."""
+
     def convert(self, what: str, options: Mapping[str, str]) -> dict[str, Any]:
         """Return the texts of options as values."""
         return convert_options(what, options, self.defaults)
@@ -101,6 +105,11 @@ class MeritFamily(Family):
         own = {"transform": "ln", "floor": 0.0} if kind is SIMS else {}
         # Joint by default: a single process has the room, and it is the faster of two ways to the same numbers.
         self.defaults = {**self._own, "evaluation": "joint", "ratio": RATIO, **own, "normalizer": "none"}
+
+    def count_passes(self, options: Mapping[str, Any], tasks: int, micro_batches: int) -> tuple[float, float]:
+        together = options.get("evaluation", "joint") == "joint"
+        again = options.get("order") == "alternating"  # the losses of the challenger after its step
+        return (4 if micro_batches > 1 else 2 if together else 3) + again, 2
 
     def search_space(self, tasks: Sequence[str]) -> dict[str, Space]:
         usual: dict[str, Space] = {"tau": Range(0.1, 10.0), "ratio": Range(1.2, 10.0), "augment": Choice((0.0, 0.1))}
@@ -144,6 +153,9 @@ class ScalarizedFamily(Family):
         by_task = getattr(kind, "options_by_task", None)  # none of TorchJD's has it
         self._by_task: str | None = by_task if isinstance(kind, type) else None
 
+    def count_passes(self, options: Mapping[str, Any], tasks: int, micro_batches: int) -> tuple[float, float]:
+        return int(self.passes[0]) + (micro_batches > 1), 1
+
     def convert(self, what: str, options: Mapping[str, str]) -> dict[str, Any]:
         if self._by_task is None:
             return super().convert(what, options)
@@ -185,6 +197,11 @@ class AggregatedFamily(Family):
     def passes_with(self, options: Mapping[str, Any]) -> str:
         every = options.get("every", 1)
         return self.passes if every == 1 else f"1 + m every {every} steps, else 1 + 1"
+
+    def count_passes(self, options: Mapping[str, Any], tasks: int, micro_batches: int) -> tuple[float, float]:
+        every = options.get("every", 1)
+        between = 2 if micro_batches > 1 else 1  # forward passes of a step with weights that it holds
+        return (1 + between * (every - 1)) / every, (tasks + every - 1) / every
 
     def build(
         self,

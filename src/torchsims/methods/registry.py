@@ -92,6 +92,17 @@ class Method:
         """Forward + backward passes per step."""
         return self._family.passes_with(self.options)
 
+    def count_passes(self, tasks: int, *, evaluation: str = "auto", micro_batches: int = 1) -> str:
+        """Return the forward and backward passes per step with so many tasks; a mean over steps, if they differ.
+
+        Example:
+            >>> Method("sims").count_passes(3), Method("mgda").count_passes(3), Method("mgda:every=4").count_passes(3)
+            ('2+2', '1+3', '1+1.5')
+        """
+        options = ({} if evaluation == "auto" else {"evaluation": evaluation}) | self.options
+        forward, backward = self._family.count_passes(options, tasks, micro_batches)
+        return f"{forward:.3g}+{backward:.3g}"
+
     @property
     def defaults(self) -> Mapping[str, Any]:
         """All options with their defaults."""

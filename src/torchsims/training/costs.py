@@ -109,7 +109,11 @@ def measure_cost(resolved: Resolved, execution: Execution | None = None, steps: 
     epochs = resolved.config.epochs
     return Cost(
         label=resolved.label,
-        passes=resolved.method.passes,
+        passes=resolved.method.count_passes(
+            len(resolved.workload.tasks),
+            evaluation=resolved.config.evaluation,
+            micro_batches=resolved.config.micro_batches,
+        ),
         steps=epochs * session.steps_per_epoch,
         seconds_per_step=median(seconds),
         evaluation=per_item * (epochs * items["val"] + items["test"]),
