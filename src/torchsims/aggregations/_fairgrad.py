@@ -1,12 +1,14 @@
 """FairGrad: alpha-fair progress of the tasks."""
 
-from typing import final
+from collections.abc import Mapping
+from typing import ClassVar, final
 
 import torch
 from torch import Tensor
 
 from torchsims.aggregations._base import WeightedAggregation
 from torchsims.aggregations._fair_weights import fair_weights
+from torchsims.spaces import Range, Space
 
 
 @final
@@ -30,6 +32,8 @@ class FairGrad(WeightedAggregation):
         >>> FairGrad()(torch.tensor([[4.0, 0.0], [0.0, 1.0]])).round(decimals=4)
         tensor([1., 1.])
     """
+
+    search_space: ClassVar[Mapping[str, Space]] = {"alpha": Range(0.5, 5.0)}
 
     def __init__(self, alpha: float = 1.0) -> None:
         super().__init__()
