@@ -37,8 +37,9 @@ ALLOWED: dict[str, set[str]] = {
     "lightning": {"_extras", "losses", "steppers"},
     "huggingface": {"_extras", "losses", "steppers"},
     "reporting": {"registry", "diagnosis", "metrics", "training", "workloads"},
-    "synthetic": {"problems", "reporting", "training", *LOWER},
+    "synthetic": {"metrics", "problems", "reporting", "training", *LOWER},
     "sweeps": {"_limits", "_starvation", "registry", "methods", "models", "reporting", "training", "workloads"},
+    "fronts": {"registry", "methods", "metrics", "reporting", "sweeps", "training"},
     "experiments": {"registry", "problems", "reporting", "scalarizations", "sweeps", "synthetic", "training"},
     "cli": {
         "__version__",
@@ -47,6 +48,7 @@ ALLOWED: dict[str, set[str]] = {
         "models",
         "training",
         "sweeps",
+        "fronts",
         "experiments",
         "reporting",
         "workloads",
@@ -64,12 +66,13 @@ EXTRAS: dict[str, set[str]] = {
     "sklearn": {"sklearn"},
     "lightning": {"lightning"},
     "huggingface": {"transformers"},
-    "metrics": {"torchmetrics"},
+    "metrics": {"moocore", "torchmetrics"},
     "training": {"filelock", "safetensors", "tomli_w"},
     "reporting": {"jinja2", "matplotlib", "rich"},
     "synthetic": {"matplotlib"},
     "sweeps": {"matplotlib"},
     "experiments": {"matplotlib"},
+    "fronts": {"matplotlib"},
     "cli": {"typer"},
 }
 

@@ -92,6 +92,11 @@ class Method:
         return self._family.passes_with(self.options)
 
     @property
+    def by_task(self) -> bool:
+        """Whether its options are numbers by task, such as weights chosen by hand."""
+        return self._family.by_task
+
+    @property
     def defaults(self) -> Mapping[str, Any]:
         """All options with their defaults."""
         return self._family.defaults

@@ -18,11 +18,13 @@ if TYPE_CHECKING:  # what `__getattr__` does, for readers and type checkers
     from torchsims.reporting._bars import heat_maps, metric_against
     from torchsims.reporting._comparison import comparison_report, delta_b_by_label, run_report, worst_shortfalls
     from torchsims.reporting._diagnosis import diagnosis_report
+    from torchsims.reporting._fronts import FrontPanel, plot_front
     from torchsims.reporting._predictions import output_names, prediction_report
 
 __all__ = [
     "Advance",
     "Column",
+    "FrontPanel",
     "Progress",
     "Report",
     "Row",
@@ -38,6 +40,7 @@ __all__ = [
     "markdown",
     "metric_against",
     "output_names",
+    "plot_front",
     "prediction_report",
     "run_report",
     "runs_table",
@@ -50,6 +53,7 @@ _HOMES = {
     "_bars": ("heat_maps", "metric_against"),
     "_comparison": ("comparison_report", "delta_b_by_label", "run_report", "worst_shortfalls"),
     "_diagnosis": ("diagnosis_report",),
+    "_fronts": ("FrontPanel", "plot_front"),
     "_predictions": ("output_names", "prediction_report"),
 }
 

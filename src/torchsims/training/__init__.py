@@ -16,7 +16,7 @@ Example:
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from torchsims.training.config import ComparisonConfig, Execution, RunConfig, read_config, write_config
+from torchsims.training.config import ComparisonConfig, Execution, FrontConfig, RunConfig, read_config, write_config
 
 if TYPE_CHECKING:  # what `__getattr__` does, for readers and type checkers
     from torchsims.training.callbacks import Callback, StepValues, TensorBoard
@@ -32,6 +32,7 @@ __all__ = [
     "Callback",
     "ComparisonConfig",
     "Execution",
+    "FrontConfig",
     "History",
     "Metrics",
     "Resolved",
