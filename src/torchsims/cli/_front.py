@@ -1,5 +1,6 @@
 """`torchsims front`: models along the Pareto front, by preference."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ def _front(
     chosen, folder = FrontConfig(**given_values(given, FrontConfig)), out or Path("runs") / "front"
     with bad_input():
         base = base_config(given, config, method=chosen.method)
-        tasks = resolve(base).workload.tasks
+        tasks = resolve(replace(base, method="ew", prefer={})).workload.tasks  # points have methods of their own
         comparison = front_comparison(base, chosen, tasks, folder)
 
     def choose(report: "Report") -> None:

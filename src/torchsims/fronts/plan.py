@@ -163,8 +163,8 @@ def _volume_note(panel: FrontPanel) -> str:
     share = hypervolume(known, reference.tolist(), best.tolist())
     ends = ", ".join(f"{name} {end:.4g}" for name, end in zip(panel.names, sign * reference, strict=True))
     return (
-        f"Hypervolume of the test metrics: {share:.4f} of the box from the best numbers to the reference point, {ends}: "
-        "a tenth of the range beyond the worst ones. Compare it with fronts in the same box only."
+        f"Hypervolume of the test metrics: {share:.4f} of the box from the best numbers to the reference ({ends}), "
+        "a tenth of the range beyond the worst. Compare it with fronts in the same box only."
     )
 
 

@@ -78,7 +78,7 @@ def find_reversals(preferences: Sequence[Mapping[str, float]], losses: ArrayLike
 
     Example:
         >>> find_reversals([{"a": 2.0, "b": 1.0}, {"a": 1.0, "b": 1.0}], [[0.3, 0.5], [0.2, 0.6]])
-        ([(1, 0), (0, 1)], 2)
+        ([(0, 1), (1, 0)], 2)
     """
     logs = np.log([list(each.values()) for each in preferences])
     found = np.asarray(losses, dtype=float)

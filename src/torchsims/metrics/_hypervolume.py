@@ -47,8 +47,8 @@ def hypervolume(points: ArrayLike, reference: Sequence[float], ideal: Sequence[f
 def non_dominated(points: ArrayLike) -> NDArray[np.bool_]:
     """Return which points, `n x m`, no other one dominates; less is better in every coordinate.
 
-    A point dominates another if it is at least as good everywhere and better somewhere. Of equal points all are kept, and a
-    point with a NaN is not.
+    A point dominates another if it is at least as good everywhere and better somewhere. Equal points do not
+    dominate each other, and a point with a NaN is dominated.
 
     Example:
         >>> non_dominated([[1.0, 2.0], [2.0, 1.0], [2.0, 2.0], [2.0, 1.0]]).tolist()
