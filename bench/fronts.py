@@ -3,7 +3,7 @@
     python bench/fronts.py multimnist MNIST_FOLDER
     python bench/fronts.py table qm9_small.parquet
 
-MultiMNIST: 3000 pairs of digits, a LeNet with 4 and 8 channels and 10 hidden units, so that the tasks compete for them.
+MultiMNIST: 2000 pairs of digits, a LeNet with 4 and 8 channels and 10 hidden units, so that the tasks compete for them.
 Table: `alpha` and `homo` of QM9 in native units, a perceptron with 4 hidden units; `python bench/fronts.py cut
 qm9.parquet qm9_small.parquet` keeps every fourth molecule of the file of bench/real_tables.py. Every method gets the
 same epochs per point, COSMOS as many as all points together. Losses are those of the final models on the whole test and
@@ -44,7 +44,7 @@ METHODS = {
     "COSMOS": "",
 }
 SETTINGS: dict[str, dict[str, Any]] = {
-    "multimnist": {"data": "multimnist:images=3000", "model": "lenet:channels=4:hidden=10", "epochs": 6, "batch": 64},
+    "multimnist": {"data": "multimnist:images=2000", "model": "lenet:channels=4:hidden=10", "epochs": 5, "batch": 64},
     "table": {"data": "table", "model": "mlp:hidden=4:layers=1", "epochs": 20, "batch": 64, "tasks": ("alpha", "homo")},
 }
 

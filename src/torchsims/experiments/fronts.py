@@ -8,8 +8,6 @@ starts; preferences in equal ratios; the losses as they are, and the first one t
 
 from dataclasses import asdict
 
-import torch
-
 from torchsims.experiments.settings import FrontsSettings as Settings
 from torchsims.reporting import Progress, Report
 from torchsims.synthetic.checks import check_settings
@@ -32,7 +30,6 @@ def run(settings: Settings, progress: Progress) -> Report:
     fronts, ends = {name: PROBLEMS[name]().front() for name in settings.problems}, {}
     for problem in settings.problems:
         for method in settings.methods:
-            torch.manual_seed(0)
             found = run_fan(PROBLEMS[problem](), method, preferences, tau=settings.tau, steps=settings.steps)
             ends[problem, method] = found
             advance(1)

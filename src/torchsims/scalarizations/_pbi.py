@@ -1,6 +1,6 @@
 """PBI: penalty-based boundary intersection."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import inf
 from typing import final
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from torchsims.scalarizations._ideal import FromIdeal, PerTask
-from torchsims.scalarizations._preference import Preference
+from torchsims.scalarizations._preference import Preference, Preferences
 
 
 @final
@@ -40,7 +40,7 @@ class PBI(FromIdeal):
         theta: float = 5.0,
         *,
         ideal: PerTask | None = None,
-        preference: Mapping[str, float] | None = None,
+        preference: Preferences | None = None,
         tasks: Sequence[str] | None = None,
     ) -> None:
         chosen = None if preference is None else Preference(preference, tasks)

@@ -1,6 +1,6 @@
 """STCH: smooth Tchebycheff scalarization."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import final
 
 from torch import Tensor
@@ -8,7 +8,7 @@ from torch import Tensor
 from torchsims import merit
 from torchsims._statistics import EpochMean
 from torchsims.scalarizations._ideal import FromIdeal, PerTask
-from torchsims.scalarizations._preference import Preference
+from torchsims.scalarizations._preference import Preference, Preferences
 from torchsims.transforms import Log
 
 _LOG = Log()  # forms ratios before logarithms
@@ -59,7 +59,7 @@ class STCH(FromIdeal):
         ideal: PerTask | None = None,
         normalize: bool = False,
         warmup_epochs: int = 4,
-        preference: Mapping[str, float] | None = None,
+        preference: Preferences | None = None,
         tasks: Sequence[str] | None = None,
     ) -> None:
         chosen = None if preference is None else Preference(preference, tasks)

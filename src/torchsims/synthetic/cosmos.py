@@ -1,7 +1,9 @@
 """COSMOS: one model for all preferences, which it takes as an input."""
 
+from itertools import pairwise
+
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.distributions import Dirichlet
 from torch.nn.functional import cosine_similarity
 from torch.optim import Adam
@@ -33,38 +35,39 @@ def cosmos_objective(losses: Tensor, rays: Tensor, penalty: float = PENALTY) -> 
 
 
 def run_cosmos(problem: Problem, starts: Tensor, rays: Tensor, scale: Tensor, *, steps: int, lr: float) -> Tensor:
-    """Return the unscaled losses of one model per start and scaling for all rays, `run x ray x m`.
+    """Return the unscaled losses of one model per run for all rays, `run x ray x m`.
 
-    A model is a perceptron from a ray to a point, and begins near its start for every ray.
+    A model is a perceptron with two hidden layers from a ray to a point, and begins near its start for every ray. All
+    models begin with the same numbers, see the same rays and advance as one tensor.
 
     Args:
         problem: problem to minimise.
         starts: one row per run, `run x d`.
-        rays: points of the simplex, `ray x m`.
+        rays: points of the simplex to evaluate, `ray x m`.
         scale: factors of the losses before the method sees them, `run x m`.
         steps: number of updates.
         lr: learning rate of Adam.
     """
-    found = []
-    for start, factors in zip(starts, scale, strict=True):
-        with torch.random.fork_rng(devices=[]):
-            model = _perceptron(rays.shape[-1], len(start), torch.Generator().manual_seed(0)).to(start)
-            torch.manual_seed(0)
-            drawn = Dirichlet(torch.full((problem.tasks,), ALPHA, dtype=start.dtype)).sample((steps, RAYS))
-        optimizer = Adam(model.parameters(), lr=lr)
-        for batch in drawn:
-            optimizer.zero_grad()
-            cosmos_objective(problem.losses(start + model(batch)) * factors, batch).mean().backward()
-            optimizer.step()
-        with torch.no_grad():
-            found.append(problem.losses(start + model(rays)))
-    return torch.stack(found)
+    generator = torch.Generator().manual_seed(0)
+    sizes = (problem.tasks, WIDTH, WIDTH, starts.shape[-1])
+    layers = []
+    for before, after in pairwise(sizes):
+        drawn = torch.rand(before + 1, after, generator=generator, dtype=starts.dtype) * 2 - 1
+        small = 0.01 if after == sizes[-1] else 1.0
+        layers.append((small * drawn / before**0.5).repeat(len(starts), 1, 1).requires_grad_())
 
+    def losses(rays: Tensor) -> Tensor:  # (run, ray, m)
+        x = rays.expand(len(starts), -1, -1)
+        for i, layer in enumerate(layers):
+            x = torch.baddbmm(layer[:, -1:], x if i == 0 else x.relu(), layer[:, :-1])
+        return problem.losses(starts.unsqueeze(1) + x)
 
-def _perceptron(inputs: int, outputs: int, generator: torch.Generator) -> nn.Sequential:
-    layers = [nn.Linear(inputs, WIDTH), nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, outputs)]
-    for layer, gain in zip(layers, (1.0, 1.0, 0.01), strict=True):
-        bound = gain / layer.in_features**0.5
-        for parameter in layer.parameters():
-            nn.init.uniform_(parameter, -bound, bound, generator=generator)
-    return nn.Sequential(layers[0], nn.ReLU(), layers[1], nn.ReLU(), layers[2])
+    optimizer = Adam(layers, lr=lr)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        batches = Dirichlet(torch.full((problem.tasks,), ALPHA, dtype=starts.dtype)).sample((steps, RAYS))
+    for batch in batches:
+        optimizer.zero_grad()
+        cosmos_objective(losses(batch) * scale.unsqueeze(1), batch).mean(1).sum().backward()
+        optimizer.step()
+    return losses(rays).detach()

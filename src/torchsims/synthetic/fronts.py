@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -10,7 +10,7 @@ from torch import Tensor
 from torchsims.metrics import hypervolume
 from torchsims.problems import ZDT1, ZDT2, ZDT3, Problem, Toy, TwoPoints
 from torchsims.reporting import Row
-from torchsims.scalarizations import PBI, STCH, FixedWeights, LogMerit, Scalarization
+from torchsims.scalarizations import EW, PBI, STCH, LogMerit, Scalarization
 from torchsims.synthetic.cosmos import run_cosmos
 from torchsims.synthetic.rows import Saddle, run_rows
 
@@ -34,23 +34,71 @@ FIXED = {"rate": LR, "challenger": SPEED, "scales": SCALES, "tolerance": TOLERAN
 """What the page says about settings that cannot be chosen."""
 
 
+class Runs(NamedTuple):
+    """Runs that advance as one tensor."""
+
+    starts: Tensor  # `run x d`
+    scale: Tensor  # factors of the losses, `run x 2`
+    preference: Tensor  # `run x 2`
+
+    def scalarized(self, problem: Problem, method: Scalarization, steps: int) -> Tensor:
+        """Return where a loss-level method ends, `run x 2`."""
+        outcome = run_rows(problem, method, self.starts, scale=self.scale, steps=steps, lr=LR, epoch=EPOCH)
+        return outcome.losses
+
+    def by_task(self) -> dict[str, Any]:
+        """Return the preferences as loss-level methods take them."""
+        return {"preference": dict(zip(TASKS, self.preference.T, strict=True)), "tasks": TASKS}
+
+
 class FrontMethod(NamedTuple):
-    """A method as tables show it, and how it is made from a preference and a temperature; None: not by preference."""
+    """A method as tables show it, and the losses at the end of all runs, given the temperature and the steps."""
 
     label: str
-    make: Callable[[dict[str, float], float], Scalarization] | None = None
+    run: Callable[[Problem, Runs, float, int], Tensor]
+
+
+def _sims(problem: Problem, runs: Runs, tau: float, steps: int) -> Tensor:
+    saddle = Saddle(tau=tau, inner_lr=SPEED * LR, preference=runs.preference)
+    return run_rows(problem, saddle, runs.starts, scale=runs.scale, steps=steps, lr=LR).losses
+
+
+def _weighted(problem: Problem, runs: Runs, tau: float, steps: int) -> Tensor:
+    return runs._replace(scale=runs.scale * runs.preference).scalarized(problem, EW(), steps)
+
+
+def _log_merit(problem: Problem, runs: Runs, tau: float, steps: int) -> Tensor:
+    return runs.scalarized(problem, LogMerit(tau, **runs.by_task()), steps)
+
+
+def _stch(problem: Problem, runs: Runs, tau: float, steps: int) -> Tensor:
+    return runs.scalarized(problem, STCH(tau, **runs.by_task()), steps)
+
+
+def _stch_normalized(problem: Problem, runs: Runs, tau: float, steps: int) -> Tensor:
+    return runs.scalarized(problem, STCH(tau, normalize=True, **runs.by_task()), steps)
+
+
+def _pbi(problem: Problem, runs: Runs, tau: float, steps: int) -> Tensor:
+    return runs.scalarized(problem, PBI(**runs.by_task()), steps)
+
+
+def _cosmos(problem: Problem, runs: Runs, tau: float, steps: int) -> Tensor:
+    """One model for all preferences: of a start and a scaling, which follow each other."""
+    points = len(runs.preference.unique(dim=0))
+    inverse = 1 / runs.preference[:points]  # a preferred task has a small loss
+    rays = inverse / inverse.sum(-1, keepdim=True)
+    return run_cosmos(problem, runs.starts[::points], rays, runs.scale[::points], steps=steps, lr=LR).flatten(0, 1)
 
 
 METHODS = {
-    "sims": FrontMethod("SIMS"),
-    "logmerit": FrontMethod("LogMerit", lambda p, tau: LogMerit(tau, preference=p, tasks=TASKS)),
-    "ew": FrontMethod("weighted EW", lambda p, tau: FixedWeights(p, TASKS)),
-    "stch": FrontMethod("STCH", lambda p, tau: STCH(tau, preference=p, tasks=TASKS)),
-    "stch-normalized": FrontMethod(
-        "STCH, normalised", lambda p, tau: STCH(tau, normalize=True, preference=p, tasks=TASKS)
-    ),
-    "pbi": FrontMethod("PBI", lambda p, tau: PBI(preference=p, tasks=TASKS)),
-    "cosmos": FrontMethod("COSMOS"),
+    "sims": FrontMethod("SIMS", _sims),
+    "logmerit": FrontMethod("LogMerit", _log_merit),
+    "ew": FrontMethod("weighted EW", _weighted),
+    "stch": FrontMethod("STCH", _stch),
+    "stch-normalized": FrontMethod("STCH, normalised", _stch_normalized),
+    "pbi": FrontMethod("PBI", _pbi),
+    "cosmos": FrontMethod("COSMOS", _cosmos),
 }
 
 
@@ -69,23 +117,11 @@ def fan(points: int, spread: float) -> Tensor:
 
 def run_fan(problem: Problem, name: str, preferences: Tensor, *, tau: float, steps: int) -> Tensor:
     """Return the unscaled losses at the end of all runs, `scaling x start x point x 2`."""
-    starts = problem.starts.repeat(len(SCALES), 1)  # by scaling, then by start
-    scale = torch.tensor(SCALES, dtype=torch.float64).repeat_interleave(len(problem.starts), 0)
-    shape = (len(SCALES), len(problem.starts), len(preferences), 2)
-    make = METHODS[name].make
-    if name == "cosmos":
-        rays = (1 / preferences) / (1 / preferences).sum(-1, keepdim=True)  # a preferred task has a small loss
-        return run_cosmos(problem, starts, rays, scale, steps=steps, lr=LR).reshape(shape)
-    if make is None:
-        k = len(preferences)
-        saddle = Saddle(tau=tau, inner_lr=SPEED * LR, preference=preferences.repeat(len(starts), 1))
-        starts, scale = starts.repeat_interleave(k, 0), scale.repeat_interleave(k, 0)
-        return run_rows(problem, saddle, starts, scale=scale, steps=steps, lr=LR).losses.reshape(shape)
-    ends = []
-    for p in preferences.tolist():
-        method = make(dict(zip(TASKS, p, strict=True)), tau)
-        ends.append(run_rows(problem, method, starts, scale=scale, steps=steps, lr=LR, epoch=EPOCH).losses)
-    return torch.stack(ends, 1).reshape(shape)
+    scales, starts, points = len(SCALES), len(problem.starts), len(preferences)
+    factors = torch.tensor(SCALES, dtype=torch.float64).repeat_interleave(starts * points, 0)
+    each = problem.starts.repeat(scales, 1).repeat_interleave(points, 0)
+    runs = Runs(each, factors, preferences.repeat(scales * starts, 1))
+    return METHODS[name].run(problem, runs, tau, steps).reshape(scales, starts, points, 2)
 
 
 def fan_row(problem: str, method: str, front: Tensor, ends: Tensor) -> Row:
