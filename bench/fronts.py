@@ -26,6 +26,7 @@ from torch.optim import Adam
 
 from torchsims.fronts import find_reversals, front_comparison, preference_grid
 from torchsims.metrics import hypervolume
+from torchsims.models.lenet import KERNEL, LeNet
 from torchsims.synthetic.cosmos import ALPHA, cosmos_objective
 from torchsims.training import FrontConfig, RunConfig, complete_config, load_model, resolve, train
 from torchsims.training.batches import load_batches, training_batches
@@ -68,8 +69,10 @@ def make_conditioned(config: RunConfig) -> Conditioned:
         workload.numbers += tasks  # type: ignore[attr-defined]  # of a table
         return Conditioned(resolved.build_model(), tasks)
     model = resolved.build_model()
+    assert isinstance(model, LeNet)
     first = model.encoder[0]
-    model.encoder[0] = nn.Conv2d(1 + tasks, first.out_channels, first.kernel_size)
+    assert isinstance(first, nn.Conv2d)
+    model.encoder[0] = nn.Conv2d(1 + tasks, first.out_channels, KERNEL)
     return Conditioned(model, tasks)
 
 
@@ -89,7 +92,7 @@ def train_cosmos(config: RunConfig) -> Conditioned:
             found = closure(model, closure.to_device(batch)).mean()
             losses = torch.stack([found[task] for task in workload.tasks])
             optimizer.zero_grad()
-            cosmos_objective(losses, model.ray.to(losses)).backward()
+            torch.autograd.backward(cosmos_objective(losses, model.ray.to(losses)))
             optimizer.step()
             step += 1
     return model
@@ -100,10 +103,10 @@ def final_losses(config: RunConfig, model: nn.Module, split: str) -> list[float]
     """Return the mean losses over a split, without the factor."""
     workload = resolve(config).workload
     data, closure = workload.split(split), RunClosure(workload, replace(config, rescale={}), torch.device("cpu"))
-    order = torch.arange(len(data)).split(1000)  # type: ignore[arg-type]
+    items = range(len(data))  # type: ignore[arg-type]
     sums = {task: [0.0, 0.0] for task in workload.tasks}
     model.eval()
-    for batch in load_batches(data, (part.tolist() for part in order), 0):
+    for batch in load_batches(data, (list(items[i : i + 1000]) for i in items[::1000]), 0):
         found = closure(model, closure.to_device(batch))
         assert isinstance(found.total, Mapping)
         assert isinstance(found.count, Mapping)
@@ -124,9 +127,9 @@ def front_models(method: str, base: RunConfig, preferences: Sequence[Mapping[str
         return
     config = complete_config({**base.to_dict(), "method": method})
     plan = front_comparison(config, FrontConfig(points=POINTS, spread=SPREAD), list(preferences[0]), Path())
-    for each in plan.configs:
+    for point in plan.configs:
         with tempfile.TemporaryDirectory() as folder:
-            train(each, Path(folder))
+            train(point, Path(folder))
             yield load_model(folder)[1]
 
 

@@ -4,6 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from torchsims.metrics import hypervolume, non_dominated
 
@@ -33,7 +34,7 @@ def test_points_beyond_the_reference_or_without_a_number_add_nothing() -> None:
 
 
 def test_a_point_is_dominated_by_one_that_is_better_somewhere_and_worse_nowhere() -> None:
-    def dominated(a: np.ndarray) -> bool:  # type: ignore[type-arg]
+    def dominated(a: NDArray[np.float64]) -> bool:
         return any((b <= a).all() and (b < a).any() for b in POINTS)
 
     assert non_dominated(POINTS).tolist() == [not dominated(point) for point in POINTS]

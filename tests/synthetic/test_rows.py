@@ -159,8 +159,8 @@ def test_a_preference_of_many_runs_is_that_of_the_stepper() -> None:
     rows = run_rows(problem, Saddle(tau=0.3, inner_lr=0.02, preference=p), starts, steps=20, lr=0.01, optimizer=Adam)
     for i, start in enumerate(starts):
         model = torch.nn.ParameterList([start.clone()])
-        rates = {"outer": partial(Adam, lr=0.01), "inner": partial(Adam, lr=0.02)}
-        stepper = SIMS(model, tau=0.3, preference=dict(zip("ab", p[i].tolist(), strict=True)), **rates)
+        chosen = dict(zip("ab", p[i].tolist(), strict=True))
+        stepper = SIMS(model, tau=0.3, preference=chosen, outer=partial(Adam, lr=0.01), inner=partial(Adam, lr=0.02))
         for _ in range(20):
             stepper.step(lambda m: dict(zip("ab", problem.losses(m[0]), strict=True)))
         torch.testing.assert_close(rows.points[i], model[0].detach(), rtol=1e-6, atol=1e-6)

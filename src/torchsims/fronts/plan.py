@@ -121,7 +121,7 @@ def _why(chosen: FrontConfig, validated: bool) -> str:
 
 
 def _rows(
-    preferences: Sequence[Mapping[str, float]], runs: Sequence[Run], front: Sequence[bool], chosen: int
+    preferences: Sequence[Mapping[str, float]], runs: Sequence[Run], front: NDArray[np.bool_], chosen: int
 ) -> list[Row]:
     metrics = [{k: v for k, v in row.items() if k not in ("method", "seed")} for row in runs_table(runs)]
     return [

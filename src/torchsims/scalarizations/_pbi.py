@@ -55,5 +55,6 @@ class PBI(FromIdeal):
         ray = ray.where(labelled, 0)
         ray = ray / torch.linalg.vector_norm(ray, dim=-1, keepdim=True)
         along = (ray * distances).sum(-1, keepdim=True)
-        across: Tensor = torch.linalg.vector_norm(distances - along * ray, dim=-1)
-        return along.squeeze(-1) + self.theta * across
+        across = torch.linalg.vector_norm(distances - along * ray, dim=-1)
+        pbi: Tensor = along.squeeze(-1) + self.theta * across
+        return pbi

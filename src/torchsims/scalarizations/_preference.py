@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 Preferences: TypeAlias = Mapping[str, float | Tensor]
-"""Positive numbers by task, 1 for the tasks that are not named; a tensor has one per leading dimension of the losses."""
+"""Positive numbers by task, 1 for tasks that are not named; a tensor has one per leading dimension of the losses."""
 
 
 @final

@@ -58,7 +58,7 @@ class Saved(Accumulating):
             raise ValueError(
                 f"The state should be one of `{type(self).__name__}`. Found one of `{state.get('method', 'unknown')}`."
             )
-        before = copied_state(self._saved_state())
+        before: dict[str, Any] = copied_state(self._saved_state())
         if before.keys() != state.keys():
             raise ValueError(f"The state should have the entries {sorted(before)}. Found {sorted(state)}.")
         return before

@@ -67,7 +67,8 @@ def run_cosmos(problem: Problem, starts: Tensor, rays: Tensor, scale: Tensor, *,
         torch.manual_seed(0)
         batches = Dirichlet(torch.full((problem.tasks,), ALPHA, dtype=starts.dtype)).sample((steps, RAYS))
     for batch in batches:
-        optimizer.zero_grad()
-        cosmos_objective(losses(batch) * scale.unsqueeze(1), batch).mean(1).sum().backward()
+        objective = cosmos_objective(losses(batch) * scale.unsqueeze(1), batch).mean(1).sum()
+        for layer, gradient in zip(layers, torch.autograd.grad(objective, layers), strict=True):
+            layer.grad = gradient
         optimizer.step()
     return losses(rays).detach()

@@ -85,7 +85,7 @@ def _pbi(problem: Problem, runs: Runs, tau: float, steps: int) -> Tensor:
 
 def _cosmos(problem: Problem, runs: Runs, tau: float, steps: int) -> Tensor:
     """One model for all preferences: of a start and a scaling, which follow each other."""
-    points = len(runs.preference.unique(dim=0))
+    points = len(set(map(tuple, runs.preference.tolist())))
     inverse = 1 / runs.preference[:points]  # a preferred task has a small loss
     rays = inverse / inverse.sum(-1, keepdim=True)
     return run_cosmos(problem, runs.starts[::points], rays, runs.scale[::points], steps=steps, lr=LR).flatten(0, 1)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -269,9 +269,10 @@ def _preferred(problem: Problem, method: Saddle) -> Gradients:
         theta, challenger = copies
         losses, pull, *_ = torch.func.vjp(problem.losses, theta)
         others, pull_challenger, *_ = torch.func.vjp(problem.losses, challenger)
-        here, there, settings = losses * scale, others * scale, {"tau": tau, "transform": method.transform}
-        w = merit.weights(here, there, **settings, augment=augment, preference=preference, reference=reference)
-        _, for_challenger = merit.coefficients(here, there, **settings, augment=augment)
+        settings: dict[str, Any] = {"tau": tau, "transform": method.transform, "augment": augment}
+        here, there = losses * scale, others * scale
+        w = merit.weights(here, there, **settings, preference=preference, reference=reference)
+        _, for_challenger = merit.coefficients(here, there, **settings)
         (up,) = pull(w * method.transform.slope(here) * scale)
         (down,) = pull_challenger(for_challenger * scale)
         return (up, down), Snapshot(theta.clone(), losses, torch.cat([up, down], -1).norm(dim=-1)), ()

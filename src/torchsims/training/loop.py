@@ -139,6 +139,7 @@ class _Session:
             factors=config.rescale,
             callbacks=callbacks,
             monitor_every=execution.monitor,
+            preferred=bool(config.prefer),
         )
         if before is not None:
             with fits_checkpoint(Path(config.start) / CHECKPOINT):
