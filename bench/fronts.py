@@ -1,9 +1,10 @@
-"""Print the tables of docs/fronts.md on trained networks: where five preferences end, for seven methods.
+"""Print the tables of docs/fronts.md on trained networks: where preferences end, for seven methods.
 
     python bench/fronts.py multimnist MNIST_FOLDER
     python bench/fronts.py table qm9_small.parquet
 
-MultiMNIST: 2000 pairs of digits, a LeNet with 4 and 8 channels and 10 hidden units, so that the tasks compete for them.
+MultiMNIST: 1000 pairs of digits, 2000 to test on, three preferences; a LeNet with 4 and 8 channels and 10 hidden units,
+so that the tasks compete for them.
 Table: `alpha` and `homo` of QM9 in native units, a perceptron with 4 hidden units; `python bench/fronts.py cut
 qm9.parquet qm9_small.parquet` keeps every fourth molecule of the file of bench/real_tables.py. Every method gets the
 same epochs per point, COSMOS as many as all points together. Losses are those of the final models on the whole test and
@@ -25,6 +26,7 @@ from pyarrow import parquet
 from torch import Tensor, nn
 from torch.optim import Adam
 
+from torchsims.data import MultiMNIST
 from torchsims.fronts import find_reversals, front_comparison, preference_grid
 from torchsims.metrics import hypervolume
 from torchsims.models.lenet import KERNEL, LeNet
@@ -34,8 +36,9 @@ from torchsims.training.batches import load_batches, training_batches
 from torchsims.training.closure import RunClosure
 from torchsims.training.trainer import warmup_then_decay
 from torchsims.workloads import Workload
+from torchsims.workloads.multimnist import MultiMNISTWorkload
 
-POINTS, SPREAD = 5, 16.0
+POINTS, SPREAD = {"multimnist": 3, "table": 5}, 16.0
 FACTORS = (1.0, 1000.0)
 METHODS = {
     "SIMS": "sims:tau=0.3",
@@ -47,7 +50,7 @@ METHODS = {
     "COSMOS": "",
 }
 SETTINGS: dict[str, dict[str, Any]] = {
-    "multimnist": {"data": "multimnist:images=2000", "model": "lenet:channels=4:hidden=10", "epochs": 5, "batch": 64},
+    "multimnist": {"data": "multimnist:images=1000", "model": "lenet:channels=4:hidden=10", "epochs": 3, "batch": 32},
     "table": {"data": "table", "model": "mlp:hidden=4:layers=1", "epochs": 20, "batch": 64, "tasks": ("alpha", "homo")},
 }
 
@@ -140,7 +143,8 @@ def front_models(
             yield model
         return
     config = complete_config({**base.to_dict(), "method": method})
-    plan = front_comparison(config, FrontConfig(points=POINTS, spread=SPREAD), list(preferences[0]), Path())
+    chosen = FrontConfig(points=len(preferences), spread=SPREAD)
+    plan = front_comparison(config, chosen, list(preferences[0]), Path())
     for point in plan.configs:
         with tempfile.TemporaryDirectory() as folder:
             train(replace(resolve(point), workload=workload), Path(folder))
@@ -177,7 +181,9 @@ def main() -> None:
     base = complete_config({**SETTINGS[options.data], "root": options.root})
     resolved = resolve(base)
     workload, tasks = resolved.workload, resolved.workload.tasks
-    preferences = preference_grid(tasks, POINTS, SPREAD)
+    preferences = preference_grid(tasks, POINTS[options.data], SPREAD)
+    if isinstance(workload, MultiMNISTWorkload):  # its test split has 10 000 pairs
+        workload._kept["test"] = MultiMNIST(options.root, "test", 2000)
     found = {}
     for label, method in METHODS.items():
         for factor in FACTORS:

@@ -16,7 +16,12 @@ RING = {"marker": "o", "markersize": 15, "markerfacecolor": "none", "markeredgec
 
 
 class FrontPanel(NamedTuple):
-    """Numbers of all points."""
+    """Numbers of all points.
+
+    Example:
+        >>> FrontPanel("test", ["a", "b"], np.array([[0.1, 0.9], [0.4, 0.3]]), [False, True]).values.shape
+        (2, 2)
+    """
 
     title: str
     names: Sequence[str]  # of the tasks, or of their metrics

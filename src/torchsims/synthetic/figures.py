@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from torch import Tensor, arange
+from torch import Tensor, arange, stack
 
 from torchsims.synthetic.fronts import METHODS as FAN_METHODS
 from torchsims.synthetic.methods import METHODS
@@ -77,13 +77,13 @@ def plot_fans(fronts: Mapping[str, Tensor], ends: Mapping[tuple[str, str], Tenso
     for row, (problem, front) in zip(axes, fronts.items(), strict=True):
         low, high = front.amin(0), front.amax(0)
         edge = FAN_EDGE * (high - low)
+        limits = dict(zip(("xlim", "ylim"), stack([low - edge, high + edge], -1).tolist(), strict=True))
         for axis, method in zip(row, methods, strict=True):
             plain, scaled = (same[0].clamp(low - edge / 2, high + edge / 2) for same in ends[problem, method])
             axis.plot(*front.T, ".", color="0.75", markersize=2, zorder=1)
             axis.plot(*plain.T, "o", color=START_COLOURS[0], markersize=5, zorder=2)
             axis.plot(*scaled.T, "x", color=START_COLOURS[1], markersize=5, zorder=3)
-            axis.set(xlim=(low[0] - edge[0], high[0] + edge[0]), ylim=(low[1] - edge[1], high[1] + edge[1]))
-            axis.set(xticks=[], yticks=[])
+            axis.set(xticks=[], yticks=[], **limits)
         row[0].set_ylabel(f"{problem}\n$L_2$")
     for axis, method in zip(axes[0], methods, strict=True):
         axis.set_title(FAN_METHODS[method].label, fontsize="medium")
