@@ -98,7 +98,10 @@ def _finish(
             rows=_rows(preferences, runs, non_dominated(decide), index),
             details={"Training losses of the last epoch": _losses(tasks, training), **report.details},
             figures={"front": plot_front(panels, index), **report.figures},
-            captions={**report.captions, "front": "Numbers are those of the points; a ring is around the chosen one."},
+            captions={
+                **report.captions,
+                "front": "Numbers are those of the points; the chosen one has a ring, or a thick line.",
+            },
             notes=[
                 f"Chosen: point {index + 1}, {_why(chosen, validated)}. `torchsims predict` of this folder predicts "
                 "with it; the name of its run is in chosen.txt.",
