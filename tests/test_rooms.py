@@ -39,7 +39,7 @@ ALLOWED: dict[str, set[str]] = {
     "reporting": {"registry", "diagnosis", "metrics", "training", "workloads"},
     "synthetic": {"metrics", "problems", "reporting", "training", *LOWER},
     "sweeps": {"_limits", "_starvation", "registry", "methods", "models", "reporting", "training", "workloads"},
-    "fronts": {"registry", "methods", "metrics", "reporting", "sweeps", "training"},
+    "fronts": {"_extras", "registry", "methods", "metrics", "reporting", "sweeps", "training"},
     "experiments": {"registry", "problems", "reporting", "scalarizations", "sweeps", "synthetic", "training"},
     "cli": {
         "__version__",
@@ -72,7 +72,7 @@ EXTRAS: dict[str, set[str]] = {
     "synthetic": {"matplotlib"},
     "sweeps": {"matplotlib"},
     "experiments": {"matplotlib"},
-    "fronts": {"matplotlib"},
+    "fronts": {"moocore"},
     "cli": {"typer"},
 }
 

@@ -1,6 +1,7 @@
 """`torchsims front`: models along the front, a choice, and predictions with it."""
 
 import csv
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +130,19 @@ def test_bad_input_is_one_sentence(
     assert call(*words(table), *more, "--out", tmp_path / "out") == 2
     errors = capsys.readouterr().err.strip()
     assert sentence in errors
+    assert len(errors.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_missing_package_is_one_sentence_before_anything_is_trained(
+    call: Call, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("torchsims.fronts", "torchsims.fronts.plan"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setitem(sys.modules, "moocore", None)
+    assert call(*words(table, "--out", tmp_path / "out")) == 2
+    errors = capsys.readouterr().err.strip()
+    assert "A package is missing: pip install 'torchsims[experiments]'." in errors
     assert len(errors.splitlines()) == 1
     assert not (tmp_path / "out").exists()
 

@@ -22,7 +22,8 @@ def _front(
     given: dict[str, Any],
 ) -> None:
     """Train models along the Pareto front, by preference; write their table, figure and page, and choose one."""
-    from torchsims.fronts import choice_text, front_comparison
+    with bad_input():
+        from torchsims.fronts import choice_text, front_comparison
     from torchsims.training import resolve
     from torchsims.training.checkpoints import replace_file
     from torchsims.training.predict import CHOSEN

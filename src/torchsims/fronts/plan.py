@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from torchsims._extras import needs
 from torchsims.fronts.points import find_balanced, find_reversals, to_minimise
 from torchsims.fronts.preferences import preference_grid
 from torchsims.methods import Method
@@ -17,6 +18,9 @@ from torchsims.registry import Spec, option_text
 from torchsims.reporting import FrontPanel, Report, Row, plot_front, runs_table
 from torchsims.sweeps import Comparison, folder_name
 from torchsims.training import FrontConfig, Run, RunConfig
+
+with needs("experiments"):
+    import moocore  # noqa: F401  # missed now, and not after the last model is trained
 
 Points: TypeAlias = NDArray[np.float64]
 """One row per point, one column per task."""
