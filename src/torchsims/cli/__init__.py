@@ -10,9 +10,11 @@ from torchsims.cli._diagnose import diagnose
 from torchsims.cli._front import front
 from torchsims.cli._inputs import bad_input
 from torchsims.cli._models import models
+from torchsims.cli._plan import plan
 from torchsims.cli._reproduce import reproduce
 from torchsims.cli._runs import export, predict, report
 from torchsims.cli._train import compare, train
+from torchsims.cli._tune import tune
 
 __all__ = ["app", "main"]
 
@@ -53,6 +55,8 @@ app.command("diagnose")(diagnose)
 app.command("export")(export)
 app.command("front")(front)
 app.command("models")(models)
+app.command("plan")(plan)
+app.command("tune")(tune)
 app.add_typer(reproduce, name="reproduce")
 
 
