@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchsims.reporting._progress import Advance, Progress, RunState, RunStatus, ShowStatus, live_table, show_progress
 from torchsims.reporting._report import Report, check_output_dir, write_report
-from torchsims.reporting._runs import runs_table
+from torchsims.reporting._runs import last_epoch_runs, runs_table
 from torchsims.reporting._tables import Column, Row, markdown
 
 if TYPE_CHECKING:  # what `__getattr__` does, for readers and type checkers
@@ -34,6 +34,7 @@ __all__ = [
     "delta_b_by_label",
     "diagnosis_report",
     "heat_maps",
+    "last_epoch_runs",
     "live_table",
     "markdown",
     "metric_against",

@@ -25,7 +25,7 @@ from torchsims.training.world import launched
 
 RESULTS, SAMPLES = "results.json", "samples.npz"
 LONGEST_NAME = 160  # bytes of the name of a folder; a longer one is cut, and a digest tells it from others
-FREE = ("method", "model", "rescale", "prefer", "evaluation", "seed")
+FREE = ("method", "model", "rescale", "prefer", "evaluation", "seed", "split")
 """Settings in which runs of one table may differ."""
 
 
@@ -38,6 +38,7 @@ def folder_name(config: RunConfig) -> str:
     """
     parts = [config.model, config.method, *(f"{task}={factor:g}" for task, factor in config.rescale.items())]
     parts += [f"prefer_{task}={factor:g}" for task, factor in config.prefer.items()]
+    parts += [f"split={config.split}"] if config.split else []
     text = "_".join([*parts, f"seed={config.seed}"])
     name = re.sub(r"[^\w.=+-]", "-", text.replace(":", "_"))
     if len(name.encode()) <= LONGEST_NAME:
@@ -189,7 +190,7 @@ def _order_in(folder: Path) -> Any:
         labels = [row["method"] for row in json.loads((folder / RESULTS).read_text(encoding="utf-8"))["rows"]]
     except (OSError, ValueError, KeyError, TypeError):  # without a table, in the order of the folders
         labels = []
-    return lambda run: (labels.index(run.label) if run.label in labels else len(labels), run.seed)
+    return lambda run: (labels.index(run.label) if run.label in labels else len(labels), run.split, run.seed)
 
 
 def _check_alike(runs: Sequence[Run]) -> None:
@@ -197,15 +198,16 @@ def _check_alike(runs: Sequence[Run]) -> None:
     names = [{task: set(of) for task, of in run.metrics.items()} for run in runs if run.metrics]
     if any(found != names[0] for found in names):
         raise ValueError("All runs of a page should have the same metrics. Found others.")
-    seen: dict[str, dict[int, Run]] = {}
+    seen: dict[str, dict[tuple[int, int], Run]] = {}
     for run in runs:
         for name, value in run.config.to_dict().items():
             if name not in FREE and value != first[name]:
                 raise ValueError(f"All runs of a page should have the same `{name}`. Found {first[name]} and {value}.")
         same = seen.setdefault(run.label, {})
-        if run.seed in same:
-            raise ValueError(f"Every run should be there once. Found two of {run.label} with seed {run.seed}.")
-        same[run.seed] = run
+        if (run.split, run.seed) in same:
+            split = f", split {run.split}" if run.split else ""
+            raise ValueError(f"Every run should be there once. Found two of {run.label} with seed {run.seed}{split}.")
+        same[run.split, run.seed] = run
         other = next(iter(same.values())).config.model
         if other != run.config.model:
             raise ValueError(

@@ -45,7 +45,7 @@ class RunCell:
     def handle(self, event: Event | str) -> None:
         """Take note of what a run reports; a text is a warning."""
         if isinstance(event, str):
-            self.warn(f"{self.status.label}, seed {self.status.seed}: {event}")
+            self.warn(f"{self.status.name}: {event}")
             return
         losses = event.losses or self.status.values
         self.status = replace(self.status, state=event.state, progress=event.text, values=losses)
@@ -66,11 +66,13 @@ def run_all(
     :class:`~torchsims.training.StoppedError`.
     """
     cells = []
+    several = len({each.config.split for each in resolved}) > 1
     for each in resolved:
         folder = out / "runs" / folder_name(each.config)
         run = read_run(folder, each.config)
         state = RunState.WAITING if run is None else RunState.DONE_BEFORE
-        cells.append(RunCell(each, folder, warn, RunStatus(each.label, each.config.seed, state), run))
+        status = RunStatus(each.label, each.config.seed, state, split=each.config.split if several else None)
+        cells.append(RunCell(each, folder, warn, status, run))
     open_cells = [cell for cell in cells if cell.run is None]
 
     def refresh() -> None:
