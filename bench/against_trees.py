@@ -2,9 +2,9 @@
 
     OMP_NUM_THREADS=1 nice -n 10 python bench/against_trees.py FOLDER OUT [--tables digits,qm9] [--seeds 5]
 
-FOLDER holds `qm9_14k`, `tox21` and `hillstrom`; the other tables come with scikit-learn, which has one small table with
-several targets only: some of the columns of three others are taken as targets here. Seed s is the seed of the split (80 %
-to train, 10 % to validate, 10 % to test) and of everything random; a split is the same for all. Networks report the epoch
+FOLDER holds `qm9_14k`, `tox21` and `hillstrom`. The other tables come with scikit-learn, whose one table with several
+targets has 20 rows, so that columns of three others are taken as targets. Seed s is the seed of the split (80 % to
+train, 10 % to validate, 10 % to test) and of everything random; a split is the same for all. Networks report the epoch
 that is best on the validation rows, trees stop after 20 rounds without improvement on them. Nothing else was tuned.
 A line of OUT/results.jsonl is one fit; fits that are there are not repeated. Prints a table per data set.
 
@@ -173,7 +173,7 @@ def light_gbm(kind: str, x: Any, y: Any, rows: Any, texts: Any, seed: int) -> An
         y[rows["train"]],
         eval_X=x[rows["val"]],
         eval_y=y[rows["val"]],
-        categorical_feature=list(np.flatnonzero(texts)) or "auto",
+        categorical_feature=np.flatnonzero(texts).tolist() or "auto",
         callbacks=[early_stopping(PATIENCE, verbose=False)],
     )
 

@@ -100,8 +100,8 @@ def _check_same(stored: RunConfig, chosen: RunConfig) -> None:
 
 
 def _run(resolved: "Resolved", out: Path, execution: Execution, *, resume: bool, profile: bool) -> None:
-    from torchsims.reporting import last_epoch_runs, markdown, runs_table, show_progress
-    from torchsims.sweeps import ProgressBar, train_and_report
+    from torchsims.reporting import ProgressBar, last_epoch_runs, markdown, runs_table, show_progress
+    from torchsims.sweeps import train_and_report
     from torchsims.training import StoppedError
     from torchsims.training.checkpoints import CHECKPOINT
     from torchsims.training.world import first_process

@@ -19,11 +19,13 @@ if TYPE_CHECKING:  # what `__getattr__` does, for readers and type checkers
     from torchsims.reporting._comparison import comparison_report, delta_b_by_label, run_report, worst_shortfalls
     from torchsims.reporting._diagnosis import diagnosis_report
     from torchsims.reporting._predictions import output_names, prediction_report
+    from torchsims.reporting._training_bar import ProgressBar
 
 __all__ = [
     "Advance",
     "Column",
     "Progress",
+    "ProgressBar",
     "Report",
     "Row",
     "RunState",
@@ -52,6 +54,7 @@ _HOMES = {
     "_comparison": ("comparison_report", "delta_b_by_label", "run_report", "worst_shortfalls"),
     "_diagnosis": ("diagnosis_report",),
     "_predictions": ("output_names", "prediction_report"),
+    "_training_bar": ("ProgressBar",),
 }
 
 

@@ -9,7 +9,7 @@ Example:
     ['ew', 'sims:tau=1']
 """
 
-from torchsims.sweeps.folders import ProgressBar, find_runs, folder_name, train_and_report
+from torchsims.sweeps.folders import find_runs, folder_name, train_and_report
 from torchsims.sweeps.local import check_cells
 from torchsims.sweeps.plans import (
     Comparison,
@@ -22,7 +22,6 @@ from torchsims.sweeps.plans import (
 
 __all__ = [
     "Comparison",
-    "ProgressBar",
     "check_cells",
     "find_runs",
     "folder_name",

@@ -4,20 +4,20 @@ import io
 import json
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 from shlex import join
 from time import perf_counter
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 import torch
 
 from torchsims._limits import TooLargeError, check_archive
 from torchsims._starvation import StarvationWarning
-from torchsims.reporting import Advance, Progress, Row, run_report, write_report
-from torchsims.training import Callback, Execution, Resolved, Run, RunConfig, StepValues, TensorBoard, train
+from torchsims.reporting import Row, run_report, write_report
+from torchsims.training import Callback, Execution, Resolved, Run, RunConfig, TensorBoard, train
 from torchsims.training.checkpoints import replace_file
 from torchsims.training.presets import command_of, find_changes
 from torchsims.training.run import Samples
@@ -100,26 +100,6 @@ def describe_preset(config: RunConfig, without: Sequence[str] = ()) -> tuple[str
         return f"Settings: the preset {config.preset} as it is.", {}
     rows: list[Row] = [{"setting": name, "preset": str(a), "here": str(b)} for name, (a, b) in found.items()]
     return f"Settings: the preset {config.preset} with changes.", {"Changed from the preset": rows}
-
-
-@final
-class ProgressBar(Callback):
-    """Shows the progress of the run ``name`` and its losses; ``warn`` is called with warnings."""
-
-    def __init__(self, progress: Progress, name: str, warn: Callable[[str], None] = lambda sentence: None) -> None:
-        self._progress, self._name, self._warn = progress, name, warn
-        self._advance: Advance | None = None
-
-    def on_start(self, step: int, steps: int) -> None:
-        self._advance = self._progress(self._name, steps)
-        self._advance(step)
-
-    def on_step(self, step: int, values: StepValues) -> None:
-        assert self._advance is not None
-        self._advance(1, "  ".join(f"{task} {loss:.3g}" for task, loss in values.losses.items()))
-
-    def on_warning(self, sentence: str) -> None:
-        self._warn(sentence)
 
 
 def read_run(folder: Path, config: RunConfig | None = None) -> Run | None:
