@@ -42,7 +42,7 @@ from sklearn.ensemble import (  # type: ignore[import-untyped]
 from real_tables import qm9, tox21
 from torchsims.data.tables import Features, Target, is_missing, read_table, split_rows
 from torchsims.metrics import Classification, Regression
-from torchsims.training import complete_config, train
+from torchsims.training import Metrics, complete_config, train
 
 METHODS = ("ew", "logmerit", "sims", "famo", "gls", "stch:normalize=yes")
 ROUNDS, PATIENCE = 300, 20  # of boosting
@@ -109,15 +109,20 @@ def real(folder: Path) -> dict[str, Callable[[], Data]]:
     return {"qm9": qm9_data, "tox21": tox21_data, "hillstrom": hillstrom}
 
 
-def network(data: Data, file: Path, method: str, seed: int) -> dict[str, dict[str, float]]:
+def network(data: Data, file: Path, method: str, seed: int) -> Metrics:
     """Return the metrics of a shared network at its best epoch, as `torchsims train --select best` has them."""
-    given = {"data": f"table:split_seed={seed}", "root": str(file), "tasks": data.targets, "types": data.types}
+    given: dict[str, Any] = {
+        "data": f"table:split_seed={seed}",
+        "root": str(file),
+        "tasks": data.targets,
+        "types": data.types,
+    }
     given |= {"method": method, "seed": seed, "epochs": data.epochs, "batch": data.batch, "select": "best"}
     with tempfile.TemporaryDirectory() as folder:
         return train(complete_config(given), Path(folder) / "run").metrics
 
 
-def trees(data: Data, make: Callable[..., Any], seed: int) -> dict[str, dict[str, float]]:
+def trees(data: Data, make: Callable[..., Any], seed: int) -> Metrics:
     """Return the metrics of one model per target; a row without a label is no row of its target."""
     names = [name for name in data.columns if name not in data.targets]
     texts = [data.columns[name].dtype == object for name in names]
@@ -178,9 +183,9 @@ def light_gbm(kind: str, x: Any, y: Any, rows: Any, texts: Any, seed: int) -> An
     )
 
 
-def fits(data: Data, file: Path) -> dict[str, Callable[[int], dict[str, dict[str, float]]]]:
+def fits(data: Data, file: Path) -> dict[str, Callable[[int], Metrics]]:
     """Return what fits each model to a table, given a seed."""
-    found = {method: partial(network, data, file, method) for method in METHODS}
+    found: dict[str, Callable[[int], Metrics]] = {m: partial(network, data, file, m) for m in METHODS}
     found["HistGradientBoosting"] = partial(trees, data, hist_gradient_boosting)
     if find_spec("lightgbm"):
         found["LightGBM"] = partial(trees, data, light_gbm)

@@ -54,7 +54,14 @@ def runs_table(runs: Sequence[Run]) -> list[Row]:
 
 
 def last_epoch_runs(runs: Sequence[Run]) -> list[Run]:
-    """Return the runs with the metrics after their last epochs; nothing if no run selects its best epoch."""
+    """Return the runs with the metrics after their last epochs; nothing if no run selects its best epoch.
+
+    Example:
+        >>> from torchsims.training import RunConfig
+        >>> run = Run("EW", RunConfig(select="best"), {"seg": {"miou": 0.5}}, {}, last_metrics={"seg": {"miou": 0.25}})
+        >>> [found.metrics for found in last_epoch_runs([run])]
+        [{'seg': {'miou': 0.25}}]
+    """
     if not any(map(selects, runs)):
         return []
     return [

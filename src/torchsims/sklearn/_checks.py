@@ -39,4 +39,5 @@ def check_weights(sample_weight: Any, rows: int) -> NDArray[np.float64] | None:
     check_consistent_length(weights, np.empty(rows))
     if (weights < 0).any() or not weights.any():
         raise ValueError("Parameter `sample_weight` should not be negative, and not all zero.")
-    return weights / weights[weights > 0].mean()
+    scaled: NDArray[np.float64] = weights / weights[weights > 0].mean()
+    return scaled

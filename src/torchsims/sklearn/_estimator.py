@@ -11,11 +11,12 @@ from sklearn.base import BaseEstimator, RegressorMixin  # type: ignore[import-un
 from sklearn.utils import ClassifierTags, check_random_state  # type: ignore[import-untyped]
 from sklearn.utils.metaestimators import available_if  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_consistent_length, check_is_fitted  # type: ignore[import-untyped]
+from torch import nn
 
-from torchsims.data.tables import Kind, is_missing
+from torchsims.data.tables import Kind, Target, is_missing
 from torchsims.sklearn._checks import check_parameters, check_weights
 from torchsims.sklearn._fit import Fit, Network, Plan, show_bar
-from torchsims.sklearn._inputs import KINDS, count_rows, fit_inputs, is_frame, read_inputs, take_rows
+from torchsims.sklearn._inputs import KINDS, Inputs, count_rows, fit_inputs, is_frame, read_inputs, take_rows
 from torchsims.sklearn._labels import Labels, read_labels
 from torchsims.sklearn._scores import target_scores
 from torchsims.sklearn._threads import few_threads
@@ -86,6 +87,12 @@ class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         >>> search.fit(X, X[:, :2]).predict(X).shape
         (60, 2)
     """
+
+    targets_: list[Target]
+    network_: nn.Module
+    classes_: Any
+    _inputs: Inputs
+    _state: dict[str, Any] | None
 
     def __init__(
         self,

@@ -67,7 +67,7 @@ class Fit:
 
     def __init__(
         self,
-        network: Network,
+        network: nn.Module,
         rows: Rows,
         targets: Sequence[Target],
         labels: Sequence[NDArray[Any]],

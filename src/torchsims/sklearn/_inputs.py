@@ -34,8 +34,13 @@ class Rows(Protocol):
 class Inputs(Protocol):
     """How X becomes rows: fitted once, then the same for every X."""
 
-    width: int
-    codes: tuple[int, ...]
+    @property
+    def width(self) -> int:
+        """Number of numeric inputs per row."""
+
+    @property
+    def codes(self) -> tuple[int, ...]:
+        """Number of codes of each categorical column."""
 
     def rows(self, data: Any) -> Rows:
         """Return the rows of what :func:`read_inputs` returned."""

@@ -7,13 +7,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
+from sklearn import config_context  # type: ignore[attr-defined]  # this folder is called so, too
 from sklearn.base import is_classifier, is_regressor  # type: ignore[import-untyped]
 from sklearn.metrics import accuracy_score, r2_score  # type: ignore[import-untyped]
 from sklearn.model_selection import cross_val_score  # type: ignore[import-untyped]
 from sklearn.pipeline import make_pipeline  # type: ignore[import-untyped]
 from sklearn.preprocessing import StandardScaler  # type: ignore[import-untyped]
 
-import sklearn  # type: ignore[import-untyped]
 from torchsims.sklearn import MultiTaskEstimator
 
 Array = npt.NDArray[Any]
@@ -187,7 +187,7 @@ def test_scores_per_target_and_their_names() -> None:
 def test_weights_are_routed_through_a_pipeline() -> None:
     x, y = data()
     weights = np.random.default_rng(1).uniform(0.5, 2, 128)
-    with sklearn.config_context(enable_metadata_routing=True):
+    with config_context(enable_metadata_routing=True):
         scaler = StandardScaler().set_fit_request(sample_weight=False)
         pipeline = make_pipeline(scaler, small().set_fit_request(sample_weight=True)).fit(x, y, sample_weight=weights)
     direct = small().fit(StandardScaler().fit_transform(x), y, weights)
