@@ -7,13 +7,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
-from sklearn import config_context  # type: ignore[attr-defined]  # this folder is called so, too
 from sklearn.base import is_classifier, is_regressor  # type: ignore[import-untyped]
 from sklearn.metrics import accuracy_score, r2_score  # type: ignore[import-untyped]
 from sklearn.model_selection import cross_val_score  # type: ignore[import-untyped]
 from sklearn.pipeline import make_pipeline  # type: ignore[import-untyped]
 from sklearn.preprocessing import StandardScaler  # type: ignore[import-untyped]
 
+from sklearn import config_context  # type: ignore[attr-defined]  # this folder is called so, too
 from torchsims.sklearn import MultiTaskEstimator
 
 Array = npt.NDArray[Any]
@@ -84,6 +84,9 @@ def test_an_eval_set_decides_nothing_by_itself_and_a_fraction_is_held_out() -> N
     assert (watched.predict(x) == small().fit(x, y).predict(x)).all()
     assert watched.validation_["0"]["r2"][-1] == pytest.approx(watched.target_scores(x, y)["0"], rel=1e-4)
     assert (watched.best_epoch_, watched.n_iter_) == (4, 4)
+    assert small().fit(x, y, eval_set=[(x, y)]).validation_ == watched.validation_
+    with pytest.raises(ValueError, match=r"`eval_set` should be a pair of features and targets. Found ndarray."):
+        small().fit(x, y, eval_set=x)
     held = small(early_stopping=True, validation_fraction=0.25).fit(x, y)
     assert held.validation_.keys() == {"0", "1"}
     assert (held.predict(x) != watched.predict(x)).any()

@@ -41,3 +41,11 @@ def check_weights(sample_weight: Any, rows: int) -> NDArray[np.float64] | None:
         raise ValueError("Parameter `sample_weight` should not be negative, and not all zero.")
     scaled: NDArray[np.float64] = weights / weights[weights > 0].mean()
     return scaled
+
+
+def check_eval_set(eval_set: Any) -> tuple[Any, Any]:
+    """Return the features and the targets to validate on: a pair, or a list of one pair, as boosted trees take it."""
+    pair = eval_set[0] if isinstance(eval_set, list) and len(eval_set) == 1 else eval_set
+    if not (isinstance(pair, tuple | list) and len(pair) == 2):
+        raise ValueError(f"Parameter `eval_set` should be a pair of features and targets. Found {type(pair).__name__}.")
+    return pair[0], pair[1]

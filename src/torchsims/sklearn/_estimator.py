@@ -14,13 +14,13 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted  #
 from torch import nn
 
 from torchsims.data.tables import Kind, Target, is_missing
-from torchsims.sklearn._checks import check_parameters, check_weights
+from torchsims.sklearn._checks import check_eval_set, check_parameters, check_weights
 from torchsims.sklearn._fit import Fit, Network, Plan, show_bar
 from torchsims.sklearn._inputs import KINDS, Inputs, count_rows, fit_inputs, is_frame, read_inputs, take_rows
 from torchsims.sklearn._labels import Labels, read_labels
 from torchsims.sklearn._scores import target_scores
 from torchsims.sklearn._threads import few_threads
-from torchsims.sklearn._validation import Validation, network_outputs, split_outputs
+from torchsims.sklearn._validation import Validation, hold_out, network_outputs, split_outputs
 
 
 def _predicts_classes(estimator: "MultiTaskEstimator") -> bool:
@@ -145,14 +145,13 @@ class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         """
         goes_on = self.warm_start and hasattr(self, "network_")
         data, labels, weights = self._read(X, y, sample_weight, reset=not goes_on)
-        seed = self._start(data, labels, is_frame(X), goes_on)
-        held_out = None
+        seed, held_out = self._start(data, labels, is_frame(X), goes_on), None
         if eval_set is not None:
-            held_out = read_inputs(self, eval_set[0], reset=False), read_labels(eval_set[1])
+            other, right = check_eval_set(eval_set)
+            held_out = read_inputs(self, other, reset=False), read_labels(right)
             check_consistent_length(np.empty(count_rows(held_out[0])), held_out[1].columns[0])
         elif self.early_stopping:
-            order = np.random.default_rng(seed).permutation(count_rows(data))
-            rest, some = np.split(order, [min(round(len(order) * (1 - self.validation_fraction)), len(order) - 1)])
+            rest, some = hold_out(count_rows(data), self.validation_fraction, seed)
             held_out = take_rows(data, some), labels.take(some)
             data, labels = take_rows(data, rest), labels.take(rest)
             weights = None if weights is None else weights[rest]
@@ -169,8 +168,7 @@ class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         data, labels, weights = self._read(X, y, sample_weight, reset=first)
         self._start(data, labels, is_frame(X), not first, classes)
         state = getattr(self, "_state", None)
-        plan = self._plan(self._seed, epochs=1, constant=True)
-        rows = self._inputs.rows(data)
+        rows, plan = self._inputs.rows(data), self._plan(self._seed, epochs=1, constant=True)
         fit = Fit(self.network_, rows, self.targets_, labels.encode(self.targets_), weights, plan)
         with torch.random.fork_rng(devices=[]), few_threads(self.network_, self.batch_size):
             trainer = fit.trainer()
@@ -205,6 +203,7 @@ class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         if goes_on:
             labels.check_known(self.targets_)
             return self._seed
+        vars(self).pop("classes_", None)  # of another fit
         self._flat, self._dtypes = labels.flat, labels.dtypes
         self.targets_ = labels.with_classes(classes).fit(self.target_types)
         if _predicts_classes(self):
@@ -219,12 +218,12 @@ class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         return self._seed
 
     def _train(self, data: Any, labels: Labels, weights: Any, held_out: Any, seed: int) -> None:
-        plan, validation = self._plan(seed, self.epochs), None
+        validation = None
         if held_out is not None:
             patience = self.n_iter_no_change if self.early_stopping else 0
             other = held_out[1].encode(self.targets_)
             validation = Validation(self._inputs.rows(held_out[0]), self.targets_, other, patience, self.select_by)
-        rows = self._inputs.rows(data)
+        rows, plan = self._inputs.rows(data), self._plan(seed, self.epochs)
         fit = Fit(self.network_, rows, self.targets_, labels.encode(self.targets_), weights, plan)
         with ExitStack() as stack:
             stack.enter_context(torch.random.fork_rng(devices=[]))  # the global generator is the user's
@@ -282,8 +281,7 @@ class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         """Return what the network says, `row x output`, of every target."""
         check_is_fitted(self)
         rows = self._inputs.rows(read_inputs(self, X, reset=False))
-        network = self.network_.to(self.device)
-        outputs = network_outputs(network, rows, torch.float64).numpy()
+        outputs = network_outputs(self.network_.to(self.device), rows).numpy()
         if (wrong := np.flatnonzero(~np.isfinite(outputs).all(1))).size:
             raise ValueError(f"Features should be near those of the training. Found others in row {wrong[0]}.")
         return split_outputs(outputs, self.targets_)

@@ -18,14 +18,21 @@ AT_ONCE = 1 << 14  # rows of a prediction
 
 
 @torch.no_grad()
-def network_outputs(network: nn.Module, rows: Rows, dtype: torch.dtype) -> Tensor:
-    """Return what a network says about rows, `row x output`, in a floating-point type."""
-    device = next(network.parameters()).device
+def network_outputs(network: nn.Module, rows: Rows) -> Tensor:
+    """Return what a network says about rows, `row x output`, in its own precision."""
+    like = next(network.parameters())
     parts = []
     for start in range(0, len(rows), AT_ONCE):
         numbers, codes = rows.batch(np.arange(start, min(start + AT_ONCE, len(rows))))
-        parts.append(network(numbers.to(device, dtype), codes.to(device)).cpu())
+        parts.append(network(numbers.to(like), codes.to(like.device)).cpu())
     return torch.cat(parts)
+
+
+def hold_out(rows: int, fraction: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return random rows to train on, at least one, and at least one row to validate on."""
+    order = np.random.default_rng(seed).permutation(rows)
+    count = min(max(round(rows * fraction), 1), rows - 1)
+    return order[count:], order[:count]
 
 
 def split_outputs(outputs: Any, targets: Sequence[Target]) -> list[Any]:
@@ -54,7 +61,7 @@ class Validation:
 
     def evaluate(self, network: nn.Module) -> Metrics:
         """Return the metrics of an epoch, and remember it if it is the best."""
-        outputs = split_outputs(network_outputs(network, self._rows, torch.float32), self._targets)
+        outputs = split_outputs(network_outputs(network, self._rows), self._targets)
         found: dict[str, Mapping[str, float]] = {}
         for target, out, labels in zip(self._targets, outputs, self._labels, strict=True):
             metric = _metric(target)
