@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler  # type: ignore[import-untyped]
 
 from sklearn import config_context  # type: ignore[attr-defined]  # this folder is called so, too
 from torchsims.sklearn import MultiTaskEstimator
+from torchsims.sklearn._threads import few_threads
 
 Array = npt.NDArray[Any]
 
@@ -197,13 +198,26 @@ def test_weights_are_routed_through_a_pipeline() -> None:
     assert (pipeline.predict(x) == direct.predict(StandardScaler().fit_transform(x))).all()
 
 
-def test_progress_is_shown_and_threads_are_as_before(capsys: pytest.CaptureFixture[str]) -> None:
-    before = torch.get_num_threads()
+def test_progress_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     small(verbose=True).fit(*data())
     assert "MultiTaskEstimator: 100 %" in capsys.readouterr().err
     small().fit(*data())
     assert capsys.readouterr().err == ""
-    assert torch.get_num_threads() == before
+
+
+def test_a_small_network_has_one_thread_and_all_are_back_after_it() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        with few_threads(torch.nn.Linear(8, 8), 32):
+            assert torch.get_num_threads() == 1
+        with few_threads(torch.nn.Linear(4096, 4096), 32):
+            assert torch.get_num_threads() == 3
+        small(epochs=1).fit(*data())
+        small().partial_fit(*data())
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_a_device_that_is_not_there_is_one_sentence() -> None:

@@ -95,9 +95,9 @@ class Fit:
 
     def batch(self, rows: Tensor) -> tuple[Tensor, ...]:
         """Return numbers, codes, weights, and the labels of numbers and classes of some rows."""
-        numbers, codes = self._rows.batch(rows.numpy())
+        numbers, codes = self._rows.batch(rows)
         weights = torch.empty(0) if self._weights is None else self._weights[rows]
-        parts = (numbers, codes, weights, self._z[rows], *(labels[rows] for _, labels in self._classes))
+        parts = (numbers, codes, weights, self._z.index_select(0, rows), *(labels[rows] for _, labels in self._classes))
         return parts if self._device.type == "cpu" else tuple(part.to(self._device) for part in parts)
 
     def task_losses(self, network: nn.Module, batch: tuple[Tensor, ...]) -> TaskLosses:

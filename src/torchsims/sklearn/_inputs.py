@@ -27,7 +27,7 @@ class Rows(Protocol):
 
     def __len__(self) -> int: ...
 
-    def batch(self, rows: NDArray[np.int64]) -> Batch:
+    def batch(self, rows: Tensor) -> Batch:
         """Return some rows."""
 
 
@@ -120,9 +120,9 @@ class DenseRows:
     def __len__(self) -> int:
         return len(self.numbers)
 
-    def batch(self, rows: NDArray[np.int64]) -> Batch:
+    def batch(self, rows: Tensor) -> Batch:
         """Return some rows."""
-        return self.numbers[rows], self.codes[rows]
+        return self.numbers.index_select(0, rows), self.codes.index_select(0, rows)
 
 
 @final
@@ -161,7 +161,7 @@ class SparseRows:
     def __len__(self) -> int:
         return int(self.matrix.shape[0])
 
-    def batch(self, rows: NDArray[np.int64]) -> Batch:
+    def batch(self, rows: Tensor) -> Batch:
         """Return some rows, dense and in standard units."""
-        dense = (self.matrix[rows].toarray() - self.inputs.mean) / self.inputs.sd
+        dense = (self.matrix[rows.numpy()].toarray() - self.inputs.mean) / self.inputs.sd
         return torch.from_numpy(dense.astype(np.float32)), torch.zeros((len(rows), 0), dtype=torch.int64)

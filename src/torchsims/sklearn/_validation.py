@@ -23,7 +23,7 @@ def network_outputs(network: nn.Module, rows: Rows) -> Tensor:
     like = next(network.parameters())
     parts = []
     for start in range(0, len(rows), AT_ONCE):
-        numbers, codes = rows.batch(np.arange(start, min(start + AT_ONCE, len(rows))))
+        numbers, codes = rows.batch(torch.arange(start, min(start + AT_ONCE, len(rows))))
         parts.append(network(numbers.to(like), codes.to(like.device)).cpu())
     return torch.cat(parts)
 
