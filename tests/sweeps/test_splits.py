@@ -7,7 +7,7 @@ from statistics import mean, stdev
 import pytest
 
 from helpers.small_tables import write_table
-from torchsims.reporting import Report
+from torchsims.reporting import Report, delta_b_by_label
 from torchsims.sweeps import Comparison, find_runs, folder_name, method_grid, run_comparison
 from torchsims.training import Execution, RunConfig, complete_config, resolve, train, with_method
 
@@ -56,6 +56,10 @@ def test_rows_say_the_split_and_means_are_over_splits_and_seeds(tmp_path: Path) 
     assert report.rows[0]["weight mae"] == pytest.approx(mean(found))
     assert report.rows[0]["weight mae sd"] == pytest.approx(stdev(found))
     assert any("means over splits and seeds" in note for note in report.notes)
+    by_split = delta_b_by_label(find_runs([tmp_path / "out"]), "EW")["EW"]
+    assert [sum(by_split[:2]), sum(by_split[2:])] == pytest.approx(
+        [0, 0], abs=1e-9
+    )  # the baseline of each split is its own
     gathered = find_runs([tmp_path / "out"])
     assert [(run.label, run.split, run.seed) for run in gathered if run.label == "EW"] == [
         ("EW", split, seed) for split in (0, 1) for seed in (0, 1)

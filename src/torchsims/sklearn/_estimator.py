@@ -203,7 +203,7 @@ class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         if goes_on:
             labels.check_known(self.targets_)
             return self._seed
-        vars(self).pop("classes_", None)  # of another fit
+        self.__dict__.pop("classes_", None)  # of another fit
         self._flat, self._dtypes = labels.flat, labels.dtypes
         self.targets_ = labels.with_classes(classes).fit(self.target_types)
         if _predicts_classes(self):
