@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pytest
 import torch
 from sklearn.base import is_classifier, is_regressor  # type: ignore[import-untyped]
+from sklearn.exceptions import NotFittedError  # type: ignore[import-untyped]
 from sklearn.metrics import accuracy_score, r2_score  # type: ignore[import-untyped]
 from sklearn.model_selection import cross_val_score  # type: ignore[import-untyped]
 from sklearn.pipeline import make_pipeline  # type: ignore[import-untyped]
@@ -223,3 +224,16 @@ def test_a_small_network_has_one_thread_and_all_are_back_after_it() -> None:
 def test_a_device_that_is_not_there_is_one_sentence() -> None:
     with pytest.raises(ValueError, match=r"`device` should name a device of this machine. Found `device = nowhere`."):
         small(device="nowhere").fit(*data())
+
+
+def test_a_fit_that_fails_is_no_fit_and_spares_the_network_that_goes_on() -> None:
+    x, y = data()
+    model = small(warm_start=True).fit(x, y)
+    before = model.predict(x)
+    with pytest.raises(ValueError, match="There is no method `smis`"):
+        model.set_params(method="smis").fit(x, y)
+    assert (model.predict(x) == before).all()
+    with pytest.raises(ValueError, match="There is no method `smis`"):
+        model.set_params(warm_start=False).fit(x, y)
+    with pytest.raises(NotFittedError):
+        model.predict(x)

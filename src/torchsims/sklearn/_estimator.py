@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from copy import deepcopy
 from typing import Any, final
 
 import numpy as np
@@ -145,17 +146,17 @@ class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         """
         goes_on = self.warm_start and hasattr(self, "network_")
         data, labels, weights = self._read(X, y, sample_weight, reset=not goes_on)
-        seed, held_out = self._start(data, labels, is_frame(X), goes_on), None
+        network, held_out = self._start(data, labels, is_frame(X), goes_on), None
         if eval_set is not None:
             other, right = check_eval_set(eval_set)
             held_out = read_inputs(self, other, reset=False), read_labels(right)
             check_consistent_length(np.empty(count_rows(held_out[0])), held_out[1].columns[0])
         elif self.early_stopping:
-            rest, some = hold_out(count_rows(data), self.validation_fraction, seed)
+            rest, some = hold_out(count_rows(data), self.validation_fraction, self._seed)
             held_out = take_rows(data, some), labels.take(some)
             data, labels = take_rows(data, rest), labels.take(rest)
             weights = None if weights is None else weights[rest]
-        self._train(data, labels, weights, held_out, seed)
+        self._train(network, data, labels, weights, held_out)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> "MultiTaskEstimator":  # noqa: N803
@@ -166,14 +167,13 @@ class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         """
         first = not hasattr(self, "network_")
         data, labels, weights = self._read(X, y, sample_weight, reset=first)
-        self._start(data, labels, is_frame(X), not first, classes)
-        state = getattr(self, "_state", None)
-        rows, plan = self._inputs.rows(data), self._plan(self._seed, epochs=1, constant=True)
-        fit = Fit(self.network_, rows, self.targets_, labels.encode(self.targets_), weights, plan)
-        with torch.random.fork_rng(devices=[]), few_threads(self.network_, self.batch_size):
+        network = self._start(data, labels, is_frame(X), not first, classes)
+        rows, plan = self._inputs.rows(data), self._plan(epochs=1, constant=True)
+        fit = Fit(network, rows, self.targets_, labels.encode(self.targets_), weights, plan)
+        with torch.random.fork_rng(devices=[]), few_threads(network, self.batch_size):
             trainer = fit.trainer()
-            if state is not None:
-                trainer.load_state_dict(state)
+            if self._state is not None:
+                trainer.load_state_dict(self._state)
             fit.run(trainer)
         self._state = trainer.state_dict()
         self._finish(fit, trainer, None)
@@ -184,8 +184,7 @@ class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         check_parameters(self)
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        data = read_inputs(self, X, reset=reset)
-        labels = read_labels(y)
+        data, labels = read_inputs(self, X, reset=reset), read_labels(y)
         rows = count_rows(data)
         check_consistent_length(np.empty(rows), labels.columns[0])
         known = np.any([~is_missing(column) for column in labels.columns], axis=0)
@@ -197,44 +196,43 @@ class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         kept = np.flatnonzero(known)
         return take_rows(data, kept), labels.take(kept), None if weights is None else weights[kept]
 
-    def _start(self, data: Any, labels: Labels, frame: bool, goes_on: bool, classes: Any = None) -> int:
-        """Fit scales, classes and a new network, unless the last ones are kept; return the seed."""
+    def _start(self, data: Any, labels: Labels, frame: bool, goes_on: bool, classes: Any = None) -> nn.Module:
+        """Fit scales and classes, and return a new network; or a copy of the last one, which a failure spares."""
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if goes_on:
             labels.check_known(self.targets_)
-            return self._seed
-        self.__dict__.pop("classes_", None)  # of another fit
+            return deepcopy(self.network_)
+        for name in ("network_", "classes_"):  # of another fit
+            self.__dict__.pop(name, None)
         self._flat, self._dtypes = labels.flat, labels.dtypes
         self.targets_ = labels.with_classes(classes).fit(self.target_types)
-        if _predicts_classes(self):
-            known = [np.asarray(t.classes).astype(d) for t, d in self._pairs() if t.kind == "class"]
+        if known := [np.asarray(t.classes).astype(d) for t, d in self._pairs() if t.kind == "class"]:
             self.classes_ = known[0] if self._flat else known
         named = {name for kind in KINDS for name in getattr(self, kind) or ()}
         self._inputs, self.columns_ = fit_inputs(data, named, frame)
+        self._state = None
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self._seed)
-            self.network_ = Network(self._inputs, self.hidden, sum(target.outputs for target in self.targets_))
-        self._state = None
-        return self._seed
+            return Network(self._inputs, self.hidden, sum(target.outputs for target in self.targets_))
 
-    def _train(self, data: Any, labels: Labels, weights: Any, held_out: Any, seed: int) -> None:
+    def _train(self, network: nn.Module, data: Any, labels: Labels, weights: Any, held_out: Any) -> None:
         validation = None
         if held_out is not None:
             patience = self.n_iter_no_change if self.early_stopping else 0
             other = held_out[1].encode(self.targets_)
             validation = Validation(self._inputs.rows(held_out[0]), self.targets_, other, patience, self.select_by)
-        rows, plan = self._inputs.rows(data), self._plan(seed, self.epochs)
-        fit = Fit(self.network_, rows, self.targets_, labels.encode(self.targets_), weights, plan)
+        rows, plan = self._inputs.rows(data), self._plan(self.epochs)
+        fit = Fit(network, rows, self.targets_, labels.encode(self.targets_), weights, plan)
         with ExitStack() as stack:
             stack.enter_context(torch.random.fork_rng(devices=[]))  # the global generator is the user's
-            stack.enter_context(few_threads(self.network_, self.batch_size))
+            stack.enter_context(few_threads(network, self.batch_size))
             trainer = fit.trainer(show_bar(stack, type(self).__name__) if self.verbose else ())
             fit.run(trainer, validation)
         self._finish(fit, trainer, validation)
 
-    def _plan(self, seed: int, epochs: int, *, constant: bool = False) -> Plan:
+    def _plan(self, epochs: int, *, constant: bool = False) -> Plan:
         names = ("method", "batch_size", "learning_rate", "weight_decay", "preference", "device")
-        return Plan(epochs=epochs, seed=seed, constant=constant, **{name: getattr(self, name) for name in names})
+        return Plan(epochs=epochs, seed=self._seed, constant=constant, **{name: getattr(self, name) for name in names})
 
     def _finish(self, fit: Fit, trainer: Any, validation: Validation | None) -> None:
         history = trainer.history
@@ -285,6 +283,9 @@ class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         if (wrong := np.flatnonzero(~np.isfinite(outputs).all(1))).size:
             raise ValueError(f"Features should be near those of the training. Found others in row {wrong[0]}.")
         return split_outputs(outputs, self.targets_)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "network_")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
