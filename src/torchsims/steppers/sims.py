@@ -265,12 +265,13 @@ class SIMS(TwoCopies):
         scaled: bool,
     ) -> MeritReport:
         settings, weights = self._settings(here), self._weights(here, there)
+        gain = (weights * settings["transform"].slope(here.adjusted) / here.unit).where(here.labelled, 0)
         distance = squared_distance(self._theta, self._challenger.parameters, self._ranks) if self.prox else 0.0
         h = merit.h(here.adjusted, there.adjusted, **settings, prox=self.prox, squared_distance=distance)
         sound = [gradients_finite(optimizer, self._ranks) for optimizer in self._optimizers()]
         floor = self._first.first if self._first is not None and self.transform.needs_reference else here.losses[:0]
-        counts, labelled, losses, rivals, w, (value,), (outer_sound,), (inner_sound,), first, *found = to_host(
-            here.count, here.labelled, here.losses, there.losses, weights, h, *sound, floor, *tensors_of(*terms)
+        counts, labelled, losses, rivals, w, c, (value,), (outer_sound,), (inner_sound,), first, *found = to_host(
+            here.count, here.labelled, here.losses, there.losses, weights, gain, h, *sound, floor, *tensors_of(*terms)
         )
         by_name = self._tasks.by_name
         check_counts(self._tasks, counts)
@@ -290,6 +291,7 @@ class SIMS(TwoCopies):
             losses=by_name(nan_if_unlabelled(losses, labelled)),
             challenger=by_name(nan_if_unlabelled(rivals, labelled)),
             weights=by_name(w),
+            coefficients=by_name(c),
             merit=value,
             aux=aux,
             skipped=skipped,
