@@ -62,3 +62,22 @@ def test_the_product_is_right_where_probabilities_are_extreme() -> None:
         out = model(torch.zeros(1, 1), torch.zeros(1, 0, dtype=torch.int64))["ctcvr"].double()
         p = torch.tensor(logit, dtype=torch.float64).sigmoid() ** 2
         torch.testing.assert_close(out.squeeze(), p.log() - (-p).log1p(), rtol=1e-2, atol=0, check_dtype=False)
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_a_weight_is_how_often_a_row_is_there(outputs: int) -> None:
+    torch.manual_seed(0)
+    weight = torch.tensor([1, 3, 2, 1, 2])
+    out = torch.randn(5, outputs)
+    rows = torch.arange(5).repeat_interleave(weight)
+    classes = torch.tensor([0, 1, -1, 1, 0])
+    z = torch.tensor([0.5, torch.nan, 1.0, -2.0, 0.0])
+    pairs = [(class_loss(out, classes, weight), class_loss(out[rows], classes[rows]))]
+    pairs.append((number_loss(out[:, :1], z, 10.0, weight), number_loss(out[rows, :1], z[rows], 10.0)))
+    two = torch.stack([z, z.flip(0)], 1)
+    sds = torch.tensor([1e3, 1e-3], dtype=torch.float64)
+    both = torch.cat([out[:, :1]] * 2, 1)
+    pairs.append((number_loss(both, two, sds, weight), number_loss(both[rows], two[rows], sds)))
+    for weighted, repeated in pairs:
+        torch.testing.assert_close(weighted[0], repeated[0])
+        torch.testing.assert_close(weighted[1].double(), repeated[1].double())

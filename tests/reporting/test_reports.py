@@ -151,8 +151,8 @@ def test_starved_tasks_and_failures_are_fields(tmp_path: Path) -> None:
     assert report.failures == [Failure("SIMS", 1, "Starved: the loss is <NaN>.")]
     write_report(replace(report, figures={}), tmp_path / "out", 1.0)
     results = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert results["starved"] == [{"label": "EW", "seed": 0, "tasks": ["depth", "Failed: seg"]}]
-    assert results["failures"] == [{"label": "SIMS", "seed": 1, "sentence": "Starved: the loss is <NaN>."}]
+    assert results["starved"] == [{"label": "EW", "seed": 0, "tasks": ["depth", "Failed: seg"], "split": 0}]
+    assert results["failures"] == [{"label": "SIMS", "seed": 1, "sentence": "Starved: the loss is <NaN>.", "split": 0}]
     assert results["rows"][1]["seg miou"] is None  # a run that failed is not left out
     page = (tmp_path / "out" / "report.html").read_text()
     assert "<li>EW, seed 0, gave almost no weight to depth, Failed: seg.</li>" in page

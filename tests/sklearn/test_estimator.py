@@ -26,7 +26,15 @@ def small(**options: Any) -> MultiTaskEstimator:
     return MultiTaskEstimator(**given)
 
 
-@parametrize_with_checks([small(epochs=30)])  # type: ignore[untyped-decorator]
+def not_expected(estimator: Any) -> dict[str, str]:
+    """Checks of scikit-learn that fail for every method with mini-batches, those of scikit-learn included."""
+    reason = "a row that is repeated is in another batch than a row with a weight"
+    return dict.fromkeys([f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")], reason)
+
+
+@parametrize_with_checks(
+    [small(epochs=30), small(epochs=30, target_types="class")], expected_failed_checks=not_expected
+)  # type: ignore[untyped-decorator]
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_scikit_learn_accepts_it(estimator: Any, check: Any) -> None:
     check(estimator)

@@ -68,7 +68,7 @@ def _table(name: str, experiment: Experiment) -> Callable[..., None]:
         words = ["torchsims", "reproduce", name]
         run_comparison_command(comparison, out or Path("runs") / name, given, words, resume=resume)
 
-    hidden = [name for name in ("methods", "baseline", "method", "seed") if name not in own]
+    hidden = [name for name in ("methods", "baseline", "splits", "method", "seed") if name not in own]
     return add_options(command, ComparisonConfig, RunConfig, Execution, *sources, without=hidden)
 
 

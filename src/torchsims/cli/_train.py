@@ -103,8 +103,8 @@ def _check_same(stored: RunConfig, chosen: RunConfig) -> None:
 
 
 def _run(resolved: "Resolved", out: Path, execution: Execution, *, resume: bool, profile: bool) -> None:
-    from torchsims.reporting import markdown, runs_table, show_progress
-    from torchsims.sweeps import ProgressBar, train_and_report
+    from torchsims.reporting import ProgressBar, last_epoch_runs, markdown, runs_table, show_progress
+    from torchsims.sweeps import train_and_report
     from torchsims.training import StoppedError
     from torchsims.training.checkpoints import CHECKPOINT
     from torchsims.training.world import first_process
@@ -122,6 +122,8 @@ def _run(resolved: "Resolved", out: Path, execution: Execution, *, resume: bool,
         raise typer.TyperException(f"{error}{saved}") from error
     if first_process():
         typer.echo(markdown(runs_table([run])))
+        if last := last_epoch_runs([run]):
+            typer.echo(f"\nAfter the last epoch:\n{markdown(runs_table(last))}")
         if profile:
             total = sum(run.seconds.values())
             rows = [{"part": part, "seconds": s, "share": s / total} for part, s in run.seconds.items()]
@@ -153,7 +155,7 @@ def _compare(
     chosen = ComparisonConfig(**given_values(given, ComparisonConfig))
     with bad_input():
         base = base_config(given, config)
-        configs = method_grid(base, chosen.methods, chosen.seeds)
+        configs = method_grid(base, chosen.methods, chosen.seeds, chosen.splits)
         baseline = with_variant(base, chosen.baseline)
         if "baseline" in given and replace(baseline, seed=0) not in configs:
             raise ValueError(
@@ -230,6 +232,8 @@ def print_report(report: "Report", out: Path) -> None:
     from torchsims.reporting import markdown
 
     typer.echo(markdown(report.rows, report.columns))
+    if report.last_rows:
+        typer.echo(f"\nAfter the last epoch:\n{markdown(report.last_rows, report.columns)}")
     if report.verdict is not None:
         typer.echo("\n" + " ".join(filter(None, report.verdict.sentences)))
     typer.echo(f"Page: {out / 'report.html'}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchsims.reporting._progress import Advance, Progress, RunState, RunStatus, ShowStatus, live_table, show_progress
 from torchsims.reporting._report import Report, check_output_dir, write_report
-from torchsims.reporting._runs import runs_table
+from torchsims.reporting._runs import last_epoch_runs, runs_table
 from torchsims.reporting._tables import Column, Row, markdown
 
 if TYPE_CHECKING:  # what `__getattr__` does, for readers and type checkers
@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # what `__getattr__` does, for readers and type checkers
     from torchsims.reporting._fronts import FrontPanel, plot_front
     from torchsims.reporting._predictions import output_names, prediction_report
     from torchsims.reporting._scores import Score, delta_b_by_label, score_runs
+    from torchsims.reporting._training_bar import ProgressBar
     from torchsims.reporting._trials import trials_figure
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Column",
     "FrontPanel",
     "Progress",
+    "ProgressBar",
     "Report",
     "Row",
     "RunState",
@@ -39,6 +41,7 @@ __all__ = [
     "delta_b_by_label",
     "diagnosis_report",
     "heat_maps",
+    "last_epoch_runs",
     "live_table",
     "markdown",
     "metric_against",
@@ -61,6 +64,7 @@ _HOMES = {
     "_fronts": ("FrontPanel", "plot_front"),
     "_predictions": ("output_names", "prediction_report"),
     "_scores": ("Score", "delta_b_by_label", "score_runs"),
+    "_training_bar": ("ProgressBar",),
     "_trials": ("trials_figure",),
 }
 

@@ -11,12 +11,21 @@ from torchsims.reporting._bars import delta_bars, paired_change
 from torchsims.reporting._curves import cosine_curves, share_curves, training_curves, validation_curves, weight_curves
 from torchsims.reporting._pictures import predictions
 from torchsims.reporting._report import Failure, Report, Starved
-from torchsims.reporting._runs import last_epoch_runs, mean, mean_notes, run_columns, runs_table, summary_table
+from torchsims.reporting._runs import (
+    has_splits,
+    last_epoch_runs,
+    mean,
+    mean_notes,
+    run_columns,
+    runs_table,
+    summary_table,
+)
 from torchsims.reporting._scores import DELTA, Score, score_runs
 from torchsims.reporting._tables import Row
 from torchsims.reporting._verdict import find_verdict
 from torchsims.training.run import Run
 
+LAST = "after the last epoch, where the learning rate has fallen to zero"
 NOTHING: Mapping[str, Any] = {}
 CAPTIONS = {
     "rescaled": "The same with the losses as they are and with one of them multiplied.",
@@ -48,12 +57,13 @@ def run_report(
         'EW on scenes'
     """
     last = last_epoch_runs([run])
-    epoch = f"at epoch {run.selected}, selected on the validation split" if last else "after the last epoch"
+    epoch = f"at epoch {run.selected}, selected on the validation split" if last else LAST
     return Report(
         title=f"{run.label} on {Spec.parse(run.config.data).name}",
         command=command,
         settings={**run.config.to_dict(), **settings},
         rows=runs_table([run]),
+        last_rows=runs_table(last),
         details={**({"After the last epoch": runs_table(last)} if last else {}), **details},
         columns=run_columns([run]),
         figures=_run_figures([run]) if draw else {},
@@ -92,7 +102,8 @@ def comparison_report(
     runs = sorted(runs, key=lambda run: [other.label for other in runs].index(run.label))
     score = score_runs(runs, baseline)
     last = last_epoch_runs(runs)
-    epoch = "at the selected epoch" if last else "after the last epoch"
+    epoch = "at the selected epoch" if last else LAST
+    over = "splits and seeds" if has_splits(runs) else "seeds"
     relative = score.name == DELTA and bool(score.values)
     explained = f" Delta_b is a fraction, relative to the mean of {baseline}." if relative else ""
     return Report(
@@ -100,6 +111,7 @@ def comparison_report(
         command=command,
         settings=_common_settings(runs),
         rows=summary_table(runs, {score.name: score.values}),
+        last_rows=summary_table(last),
         details={
             "Runs": runs_table(runs),
             **({"Means after the last epoch": summary_table(last)} if last else {}),
@@ -115,7 +127,7 @@ def comparison_report(
         columns=run_columns(runs, {score.name: score.higher_is_better}),
         notes=[
             *notes,
-            f"Metrics of the test split {epoch}: means over seeds and sample standard deviations.{explained}",
+            f"Metrics of the test split {epoch}: means over {over} and sample standard deviations.{explained}",
             *mean_notes(runs),
             *score.notes,
         ],
@@ -165,11 +177,11 @@ def _run_figures(runs: Sequence[Run]) -> dict[str, Figure]:
 
 
 def _starved(runs: Sequence[Run]) -> list[Starved]:
-    return [Starved(run.label, run.seed, tuple(run.starved)) for run in runs if run.starved]
+    return [Starved(run.label, run.seed, tuple(run.starved), run.split) for run in runs if run.starved]
 
 
 def _failures(runs: Sequence[Run]) -> list[Failure]:
-    return [Failure(run.label, run.seed, run.failure) for run in runs if run.failure is not None]
+    return [Failure(run.label, run.seed, run.failure, run.split) for run in runs if run.failure is not None]
 
 
 def worst_shortfalls(runs: Sequence[Run]) -> dict[str, list[float]]:

@@ -115,13 +115,21 @@ class RunStatus:
     state: RunState = RunState.WAITING
     progress: str = ""  # how far it is, or why it failed; any text
     values: Mapping[str, float] = field(default_factory=dict)  # latest losses, by task
+    split: int | None = None  # of the data, where there are several
+
+    @property
+    def name(self) -> str:
+        """The label, the seed, and the split where there are several."""
+        return f"{self.label}, seed {self.seed}" + ("" if self.split is None else f", split {self.split}")
 
     def __str__(self) -> str:
-        return one_line(f"{self.label} seed {self.seed}: {self.state}" + f", {self.progress}" * bool(self.progress))
+        name = self.name.replace(f"{self.label}, ", f"{self.label} ", 1)
+        return one_line(f"{name}: {self.state}" + f", {self.progress}" * bool(self.progress))
 
     def row(self) -> Row:
         """Return the row of the table."""
-        own = {"method": one_line(self.label), "seed": self.seed, "state": str(self.state), "progress": self.progress}
+        which = {"seed": self.seed} if self.split is None else {"split": self.split, "seed": self.seed}
+        own = {"method": one_line(self.label), **which, "state": str(self.state), "progress": self.progress}
         return own | {f"{one_line(task)} loss": value for task, value in self.values.items()}
 
 
@@ -170,13 +178,13 @@ class _StatusLines:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._states: dict[tuple[str, int], RunState] = {}
+        self._states: dict[str, RunState] = {}
 
     def __call__(self, runs: Sequence[RunStatus]) -> None:
         for run in runs:
-            if run.state is not self._states.get((run.label, run.seed), RunState.WAITING):
+            if run.state is not self._states.get(run.name, RunState.WAITING):
                 print(run, file=self._stream, flush=True)
-            self._states[run.label, run.seed] = run.state
+            self._states[run.name] = run.state
 
 
 def _table(runs: Sequence[RunStatus], height: int) -> "Table":

@@ -8,13 +8,13 @@ from torchsims.training.run import Run
 
 
 def mean_ranks(runs: Sequence[Run]) -> dict[str, list[float]]:
-    r"""Return the mean rank of every run among those of its seed, by label; 1 is the best.
+    r"""Return the mean rank of every run among those of its split and seed, by label; 1 is the best.
 
     .. math::
         \frac1T \sum_{i=1}^T \frac1{K_i} \sum_{j=1}^{K_i} r_{ij}
 
-    - :math:`r_{ij}`: the rank of metric j of task i among the runs of the same seed; equal numbers share their mean
-      rank, and NaN comes last.
+    - :math:`r_{ij}`: the rank of metric j of task i among the runs of the same split and seed; equal numbers share
+      their mean rank, and NaN comes last.
 
     Example:
         >>> from torchsims.training import RunConfig
@@ -24,7 +24,7 @@ def mean_ranks(runs: Sequence[Run]) -> dict[str, list[float]]:
     """
     found: dict[str, list[float]] = {}
     for run in runs:
-        rivals = [other for other in runs if other.seed == run.seed]
+        rivals = [other for other in runs if (other.split, other.seed) == (run.split, run.seed)]
         ranks = [
             fmean(
                 _rank(run.metrics[task][name], [other.metrics[task][name] for other in rivals], up)

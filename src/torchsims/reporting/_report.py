@@ -34,9 +34,10 @@ class Starved:
     label: str
     seed: int
     tasks: Sequence[str]
+    split: int = 0
 
     def __str__(self) -> str:
-        return f"{self.label}, seed {self.seed}, gave almost no weight to {', '.join(self.tasks)}."
+        return f"{_name(self)}, gave almost no weight to {', '.join(self.tasks)}."
 
 
 @dataclass(frozen=True)
@@ -46,9 +47,14 @@ class Failure:
     label: str
     seed: int
     sentence: str
+    split: int = 0
 
     def __str__(self) -> str:
-        return f"{self.label}, seed {self.seed}: {self.sentence}"
+        return f"{_name(self)}: {self.sentence}"
+
+
+def _name(entry: Starved | Failure) -> str:
+    return f"{entry.label}, seed {entry.seed}" + (f", split {entry.split}" if entry.split else "")
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +70,7 @@ class Report:
     command: str  # the one that repeats it
     settings: Mapping[str, object]  # as JSON can hold them
     rows: Sequence[Row]  # the table of results
+    last_rows: Sequence[Row] = ()  # the same after the last epoch, if epochs were selected
     details: Mapping[str, Sequence[Row]] = field(default_factory=dict)  # further tables, by name
     figures: Mapping[str, "Figure"] = field(default_factory=dict)  # by name; saved as PNG files
     notes: Sequence[str] = ()  # sentences for the top of the page
@@ -157,6 +164,7 @@ def _results(report: Report, versions: Mapping[str, str], seconds: float) -> dic
         "versions": versions,
         "seconds": round(seconds, 3),
         "rows": report.rows,
+        **({"last_rows": report.last_rows} if report.last_rows else {}),
         "notes": report.notes,
         "starved": [asdict(entry) for entry in report.starved],
         "failures": [asdict(entry) for entry in report.failures],

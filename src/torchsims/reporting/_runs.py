@@ -14,16 +14,18 @@ Extra: TypeAlias = Mapping[str, Mapping[str, Sequence[float]]]
 
 
 def summary_table(runs: Sequence[Run], extra: Extra | None = None) -> list[Row]:
-    """Return one row per label, in the order in which labels appear: means over seeds and sample standard deviations.
+    """Return one row per label, in the order in which labels appear: means over its runs, sample standard deviations.
 
     A NaN makes its mean NaN: leaving a diverged run out would flatter its method. Columns of ``extra`` (name, then
-    label, then one number per seed) come first, then the means over tasks, then the metrics.
+    label, then one number per run) come first, then the means over tasks, then the metrics.
     """
     rows: list[Row] = []
     for label in dict.fromkeys(run.label for run in runs):
         group = [run for run in runs if run.label == label]
         passes = {"passes": group[0].passes} if group[0].passes else {}
-        row: dict[str, object] = {"method": label, **passes, "seeds": len(group)}
+        row: dict[str, object] = {"method": label, **passes, **_counts(group, runs)}
+        if any(map(selects, runs)):
+            row["epoch"] = statistics.fmean(run.selected for run in group)
         for name, values in (extra or {}).items():
             row |= _mean_and_spread(name, values[label]) if values.get(label) else {}
         numbers = [_task_means(run) | _metrics(run) for run in group]
@@ -34,16 +36,16 @@ def summary_table(runs: Sequence[Run], extra: Extra | None = None) -> list[Row]:
 
 
 def runs_table(runs: Sequence[Run]) -> list[Row]:
-    """Return one row per run: label, seed, the selected epoch if one was selected, and metrics.
+    """Return one row per run: label, split if there are several, seed, the selected epoch if one is, and metrics.
 
     Example:
         >>> from torchsims.training import RunConfig
         >>> runs_table([Run("EW", RunConfig(seed=3), {"seg": {"miou": 0.25}}, {})])
         [{'method': 'EW', 'seed': 3, 'seg miou': 0.25}]
     """
-    chosen = any(run.last_metrics is not None for run in runs)
+    chosen, several = any(map(selects, runs)), has_splits(runs)
     return [
-        {"method": run.label, "seed": run.seed}
+        {"method": run.label, **({"split": run.split} if several else {}), "seed": run.seed}
         | ({"epoch": run.selected} if chosen else {})
         | _task_means(run)
         | _metrics(run)
@@ -52,12 +54,41 @@ def runs_table(runs: Sequence[Run]) -> list[Row]:
 
 
 def last_epoch_runs(runs: Sequence[Run]) -> list[Run]:
-    """Return the runs with the metrics after their last epochs; nothing if no run selected another epoch."""
-    if all(run.last_metrics is None for run in runs):
+    """Return the runs with the metrics after their last epochs; nothing if no run selects its best epoch.
+
+    Example:
+        >>> from torchsims.training import RunConfig
+        >>> run = Run("EW", RunConfig(select="best"), {"seg": {"miou": 0.5}}, {}, last_metrics={"seg": {"miou": 0.25}})
+        >>> [found.metrics for found in last_epoch_runs([run])]
+        [{'seg': {'miou': 0.25}}]
+    """
+    if not any(map(selects, runs)):
         return []
     return [
-        replace(r, metrics=r.metrics if r.last_metrics is None else r.last_metrics, last_metrics=None) for r in runs
+        replace(
+            run,
+            metrics=run.metrics if run.last_metrics is None else run.last_metrics,
+            last_metrics=None,
+            selected=run.history.epochs or run.selected,
+        )
+        for run in runs
     ]
+
+
+def selects(run: Run) -> bool:
+    """Return whether a run reports its best epoch."""
+    return run.config.select == "best" or run.last_metrics is not None
+
+
+def has_splits(runs: Sequence[Run]) -> bool:
+    """Return whether runs were trained on several splits of their data."""
+    return len({run.split for run in runs}) > 1
+
+
+def _counts(group: Sequence[Run], runs: Sequence[Run]) -> dict[str, object]:
+    """Return how many splits, where there are several, and seeds the runs of a label have."""
+    splits = {"splits": len({run.split for run in group})} if has_splits(runs) else {}
+    return {**splits, "seeds": len({run.seed for run in group})}
 
 
 def mean_notes(runs: Sequence[Run]) -> list[str]:

@@ -55,7 +55,7 @@ def score_runs(runs: Sequence[Run], baseline: str) -> Score:
 def delta_b_by_label(runs: Sequence[Run], baseline: str) -> dict[str, list[float]]:
     """Return Delta_b of every run against the mean of the baseline, by label; nothing without a run of the baseline.
 
-    It is NaN for all runs where a metric of the baseline is zero or NaN.
+    It is NaN for all runs where a metric of the baseline is zero or NaN. The mean is over the seeds of the same split.
 
     Example:
         >>> from torchsims.training import RunConfig
@@ -64,11 +64,11 @@ def delta_b_by_label(runs: Sequence[Run], baseline: str) -> dict[str, list[float
         >>> delta_b_by_label(runs, "EW")
         {'EW': [0.0], 'SIMS': [0.5]}
     """
-    means = _baseline_means(runs, baseline)
-    zero = any(value == 0 for values in means.values() for value in values.values())
     found: dict[str, list[float]] = {}
-    for run in runs if means else ():
-        found.setdefault(run.label, []).append(nan if zero else delta_b(run.metrics, means, run.higher_is_better))
+    for run in runs:
+        if means := _baseline_means([other for other in runs if other.split == run.split], baseline):
+            zero = any(value == 0 for values in means.values() for value in values.values())
+            found.setdefault(run.label, []).append(nan if zero else delta_b(run.metrics, means, run.higher_is_better))
     return found
 
 

@@ -1,26 +1,27 @@
 """The estimator: one network for all columns of ``y``."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from copy import deepcopy
 from typing import Any, final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin  # type: ignore[import-untyped]
-from sklearn.metrics import r2_score  # type: ignore[import-untyped]
-from sklearn.utils import check_random_state  # type: ignore[import-untyped]
+from sklearn.utils import ClassifierTags, check_random_state  # type: ignore[import-untyped]
 from sklearn.utils.metaestimators import available_if  # type: ignore[import-untyped]
-from sklearn.utils.validation import (  # type: ignore[import-untyped]
-    check_consistent_length,
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils.validation import check_consistent_length, check_is_fitted  # type: ignore[import-untyped]
+from torch import nn
 
-from torchsims.data.tables import Kind, is_missing
-from torchsims.sklearn._fit import Fit
-from torchsims.sklearn._labels import names_of, read_columns, read_targets
-
-AT_ONCE = 1 << 14  # rows of a prediction
+from torchsims.data.tables import Kind, Target, is_missing
+from torchsims.sklearn._checks import check_eval_set, check_parameters, check_weights
+from torchsims.sklearn._fit import Fit, Network, Plan, show_bar
+from torchsims.sklearn._inputs import KINDS, Inputs, count_rows, fit_inputs, is_frame, read_inputs, take_rows
+from torchsims.sklearn._labels import Labels, read_labels
+from torchsims.sklearn._scores import target_scores
+from torchsims.sklearn._threads import few_threads
+from torchsims.sklearn._validation import Validation, hold_out, network_outputs, split_outputs
 
 
 def _predicts_classes(estimator: "MultiTaskEstimator") -> bool:
@@ -34,25 +35,46 @@ class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
 
     Features and numeric targets are standardised inside. The loss of a number is its mean squared error in the unit of
     ``y``, that of a class its cross-entropy: the losses live on different scales, which SIMS does not notice. The rate
-    rises for the first tenth of the steps and then falls to zero. Rows without any label are left out. For
-    scikit-learn it is a regressor; classes are predicted by their names, numbers in the unit of ``y``.
+    rises for the first tenth of the steps and then falls to zero. Rows without any label are left out. X is an array
+    with NaN where a value is missing, a sparse matrix, or a data frame, whose columns are read as those of a file are
+    (:func:`torchsims.data.tables.read_frame`): numbers, texts and categories, dates; a column that names the rows is
+    left out. Classes are predicted by their names, numbers in the unit of ``y``. For scikit-learn it is a regressor; if
+    all targets are classes it is a classifier, before the fit if ``target_types`` says so.
 
     Args:
         method: a name with options, ``"sims:tau=1"``, ``"ew"``, ``"gls"``, ..., or a method itself, ``GLS()``.
         target_types: ``"auto"``, ``"number"`` or ``"class"``, for all targets, or a list with one per target. With
-            ``"auto"`` text, and a target with two distinct values, are classes; everything else are numbers.
+            ``"auto"`` text, booleans, the categorical type of data frames, two distinct values, and at most ten whole
+            numbers from 0 or 1 without a gap, each in five rows at least, are classes; everything else are numbers.
         hidden: the widths of the hidden layers.
         epochs: passes through the training rows.
         batch_size: approximate number of rows per step; all batches have about the same size.
         learning_rate: peak learning rate of Adam.
         weight_decay: weight decay of Adam.
-        random_state: seed of the initial weights and of the order of the rows.
+        random_state: seed of the initial weights, of the order of the rows and of the validation rows.
         preference: how much a target matters, by its name; 1 for those not named. ``None`` for methods without one.
+        categories: names of columns that are categories though they hold numbers, such as zip codes.
+        dates: names of columns that are dates.
+        numbers: names of columns that are numbers though they hold text, or name the rows.
+        early_stopping: whether to validate after each epoch, stop where that no longer improves, and keep the best
+            epoch. By default the last epoch is kept: the rate has fallen to zero there, and no row is held out.
+        validation_fraction: share of the rows that is held out for it, unless there is an ``eval_set``.
+        n_iter_no_change: epochs without improvement after which it stops.
+        select_by: what the best epoch is: the mean over targets of the log of their errors, in which no unit decides; a
+            target; or one metric, ``"price mae"``.
+        warm_start: whether another ``fit`` goes on with the network of the last one, its scales and its classes.
+        verbose: whether to show a progress bar; lines where there is no terminal.
+        device: where to train and to predict, ``"cpu"`` or ``"cuda"``.
 
     Attributes:
         targets_: the targets, with means, standard deviations and classes.
+        classes_: the classes of a y of one dimension, or a list of the classes of every target that has some.
         network_: in double precision.
         losses_: the mean loss of every target in every epoch, in native units, `epoch x target`.
+        validation_: metrics on the validation rows after every epoch, by target and metric; empty without such rows.
+        best_epoch_: number of the epoch that is kept, from 1.
+        n_iter_: number of epochs.
+        columns_: how each column of a data frame was read; empty without one.
         starved_: the names of the targets that were starved; each was warned of.
         n_features_in_: how many features there are.
 
@@ -67,6 +89,12 @@ class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         (60, 2)
     """
 
+    targets_: list[Target]
+    network_: nn.Module
+    classes_: Any
+    _inputs: Inputs
+    _state: dict[str, Any] | None
+
     def __init__(
         self,
         method: Any = "sims",
@@ -79,6 +107,16 @@ class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         weight_decay: float = 1e-6,
         random_state: Any = None,
         preference: Mapping[str, float] | None = None,
+        categories: Sequence[str] | None = None,
+        dates: Sequence[str] | None = None,
+        numbers: Sequence[str] | None = None,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        select_by: str = "mean",
+        warm_start: bool = False,
+        verbose: bool = False,
+        device: str = "cpu",
     ) -> None:
         self.method = method
         self.target_types = target_types
@@ -89,82 +127,174 @@ class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         self.weight_decay = weight_decay
         self.random_state = random_state
         self.preference = preference
+        self.categories = categories
+        self.dates = dates
+        self.numbers = numbers
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.select_by = select_by
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.device = device
 
-    def fit(self, X: Any, y: Any) -> "MultiTaskEstimator":  # noqa: N803  # scikit-learn calls it so
-        """Train on features, `row x feature`, and targets, `row` or `row x target`, NaN or ``None`` where missing."""
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        features = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
-        columns, self._flat = read_columns(y)
-        check_consistent_length(features, columns[0])
-        self.targets_ = read_targets(names_of(y, len(columns)), columns, self.target_types)
-        labels = [target.encode(column) for target, column in zip(self.targets_, columns, strict=True)]
-        known = np.any([~np.isnan(label) if label.dtype.kind == "f" else label >= 0 for label in labels], axis=0)
-        features, labels = features[known], [label[known] for label in labels]
-        self._mean = features.mean(0)
-        self._sd = np.where(features.min(0) < features.max(0), features.std(0), 1.0)
-        self._check_parameters()
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        with torch.random.fork_rng(devices=[]):  # the global generator is the user's
-            fit = Fit((features - self._mean) / self._sd, self.targets_, labels, self.hidden, seed)
-            self.losses_, self.starved_ = fit.run(
-                self.method, self.epochs, self.batch_size, self.learning_rate, self.weight_decay, self.preference
-            )
-        self.network_ = fit.network.double().eval()
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> "MultiTaskEstimator":  # noqa: N803
+        """Train on features, `row x feature`, and targets, `row` or `row x target`, NaN or ``None`` where missing.
+
+        ``sample_weight`` says how much each row counts. ``eval_set`` is a pair of other features and targets to
+        validate on after every epoch; without ``early_stopping`` it decides nothing.
+        """
+        goes_on = self.warm_start and hasattr(self, "network_")
+        data, labels, weights = self._read(X, y, sample_weight, reset=not goes_on)
+        network, held_out = self._start(data, labels, is_frame(X), goes_on), None
+        if eval_set is not None:
+            other, right = check_eval_set(eval_set)
+            held_out = read_inputs(self, other, reset=False), read_labels(right)
+            check_consistent_length(np.empty(count_rows(held_out[0])), held_out[1].columns[0])
+        elif self.early_stopping:
+            rest, some = hold_out(count_rows(data), self.validation_fraction, self._seed)
+            held_out = take_rows(data, some), labels.take(some)
+            data, labels = take_rows(data, rest), labels.take(rest)
+            weights = None if weights is None else weights[rest]
+        self._train(network, data, labels, weights, held_out)
         return self
 
-    def _check_parameters(self) -> None:
-        for name in ("epochs", "batch_size", "learning_rate"):
-            if not 0 < (value := getattr(self, name)) < float("inf"):
-                raise ValueError(f"Parameter `{name}` should be positive. Found `{name} = {value}`.")
-        if not all(width >= 1 for width in self.hidden):
-            raise ValueError(f"Parameter `hidden` should hold positive widths. Found `hidden = {self.hidden}`.")
-        if not 0 <= (decay := self.weight_decay) < float("inf"):
-            raise ValueError(f"Parameter `weight_decay` should not be negative. Found `weight_decay = {decay}`.")
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> "MultiTaskEstimator":  # noqa: N803
+        """Train for one epoch at a constant learning rate, and go on from there in the next call.
+
+        The first call decides the scales and the classes: ``classes`` are all of a y of one dimension, or a list with
+        one entry per target, ``None`` for numbers.
+        """
+        first = not hasattr(self, "network_")
+        data, labels, weights = self._read(X, y, sample_weight, reset=first)
+        network = self._start(data, labels, is_frame(X), not first, classes)
+        rows, plan = self._inputs.rows(data), self._plan(epochs=1, constant=True)
+        fit = Fit(network, rows, self.targets_, labels.encode(self.targets_), weights, plan)
+        with torch.random.fork_rng(devices=[]), few_threads(network, self.batch_size):
+            trainer = fit.trainer()
+            if self._state is not None:
+                trainer.load_state_dict(self._state)
+            fit.run(trainer)
+        self._state = trainer.state_dict()
+        self._finish(fit, trainer, None)
+        return self
+
+    def _read(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> tuple[Any, Labels, Any]:  # noqa: N803
+        """Return the rows that have a label and a weight."""
+        check_parameters(self)
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        data, labels = read_inputs(self, X, reset=reset), read_labels(y)
+        rows = count_rows(data)
+        check_consistent_length(np.empty(rows), labels.columns[0])
+        known = np.any([~is_missing(column) for column in labels.columns], axis=0)
+        weights = check_weights(sample_weight, rows)
+        if weights is not None:
+            known &= weights > 0
+        if known.all():
+            return data, labels, weights
+        kept = np.flatnonzero(known)
+        return take_rows(data, kept), labels.take(kept), None if weights is None else weights[kept]
+
+    def _start(self, data: Any, labels: Labels, frame: bool, goes_on: bool, classes: Any = None) -> nn.Module:
+        """Fit scales and classes, and return a new network; or a copy of the last one, which a failure spares."""
+        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        if goes_on:
+            labels.check_known(self.targets_)
+            return deepcopy(self.network_)
+        for name in ("network_", "classes_"):  # of another fit
+            self.__dict__.pop(name, None)
+        self._flat, self._dtypes = labels.flat, labels.dtypes
+        self.targets_ = labels.with_classes(classes).fit(self.target_types)
+        if known := [np.asarray(t.classes).astype(d) for t, d in self._pairs() if t.kind == "class"]:
+            self.classes_ = known[0] if self._flat else known
+        named = {name for kind in KINDS for name in getattr(self, kind) or ()}
+        self._inputs, self.columns_ = fit_inputs(data, named, frame)
+        self._state = None
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self._seed)
+            return Network(self._inputs, self.hidden, sum(target.outputs for target in self.targets_))
+
+    def _train(self, network: nn.Module, data: Any, labels: Labels, weights: Any, held_out: Any) -> None:
+        validation = None
+        if held_out is not None:
+            patience = self.n_iter_no_change if self.early_stopping else 0
+            other = held_out[1].encode(self.targets_)
+            validation = Validation(self._inputs.rows(held_out[0]), self.targets_, other, patience, self.select_by)
+        rows, plan = self._inputs.rows(data), self._plan(self.epochs)
+        fit = Fit(network, rows, self.targets_, labels.encode(self.targets_), weights, plan)
+        with ExitStack() as stack:
+            stack.enter_context(torch.random.fork_rng(devices=[]))  # the global generator is the user's
+            stack.enter_context(few_threads(network, self.batch_size))
+            trainer = fit.trainer(show_bar(stack, type(self).__name__) if self.verbose else ())
+            fit.run(trainer, validation)
+        self._finish(fit, trainer, validation)
+
+    def _plan(self, epochs: int, *, constant: bool = False) -> Plan:
+        names = ("method", "batch_size", "learning_rate", "weight_decay", "preference", "device")
+        return Plan(epochs=epochs, seed=self._seed, constant=constant, **{name: getattr(self, name) for name in names})
+
+    def _finish(self, fit: Fit, trainer: Any, validation: Validation | None) -> None:
+        history = trainer.history
+        self.losses_ = np.array([history.losses[target.name] for target in self.targets_]).T
+        self.validation_, self.starved_ = history.validation, list(trainer.starved)
+        self.n_iter_ = self.best_epoch_ = history.epochs
+        if validation is not None and validation.selection.model:
+            fit.network.load_state_dict(validation.selection.model)
+            self.best_epoch_ = validation.selection.epoch
+        self.network_ = fit.network.double().eval()
+
+    def _pairs(self) -> Any:
+        return zip(self.targets_, self._dtypes, strict=True)
 
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
         """Return numbers in the unit of y and classes by name, `row x target`, or `row` as y was."""
         outputs = self._outputs(X)
-        found = [target.decode(out) for target, out in zip(self.targets_, outputs, strict=True)]
-        if any(column.dtype.kind not in "f" for column in found):
+        pairs = zip(self._pairs(), outputs, strict=True)
+        found = [t.decode(out) if t.kind == "number" else t.decode(out).astype(d) for (t, d), out in pairs]
+        if len({column.dtype for column in found}) > 1:
             found = [column.astype(object) for column in found]
         return found[0] if self._flat else np.stack(found, axis=1)
 
     @available_if(_predicts_classes)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> list[NDArray[np.float64]]:  # noqa: N803
-        """Return the probabilities of the classes, `row x class`, of every target that is a class."""
-        outputs = zip(self.targets_, self._outputs(X), strict=True)
-        return [target.probabilities(out) for target, out in outputs if target.kind == "class"]
+    def predict_proba(self, X: Any) -> Any:  # noqa: N803
+        """Return the probabilities of the classes, `row x class`; a list of them if y has two dimensions."""
+        outputs = self._outputs(X)
+        pairs = zip(self.targets_, outputs, strict=True)
+        found = [target.probabilities(out) for target, out in pairs if target.kind == "class"]
+        return found[0] if self._flat else found
 
-    def score(self, X: Any, y: Any) -> float:  # noqa: N803
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
         """Return the mean over the targets of R2 for numbers and accuracy for classes; missing rows do not count."""
-        columns, _ = read_columns(y)
-        scores = []
-        for target, column, out in zip(self.targets_, columns, self._outputs(X), strict=True):
-            known = ~is_missing(column)
-            if known.sum() >= 2:  # less has no spread, and so no R2
-                found = target.decode(out[known])
-                right = column[known].astype(found.dtype)
-                scores.append(r2_score(right, found) if target.kind == "number" else (right == found).mean())
-        return float(np.mean(scores)) if scores else float("nan")
+        known = [score for score in self.target_scores(X, y, sample_weight).values() if not np.isnan(score)]
+        return float(np.mean(known)) if known else float("nan")
+
+    def target_scores(self, X: Any, y: Any, sample_weight: Any = None) -> dict[str, float]:  # noqa: N803
+        """Return R2 or accuracy of every target, by its name; NaN where less than two rows are known."""
+        outputs = self._outputs(X)
+        weights = check_weights(sample_weight, len(outputs[0]))
+        return target_scores(self.targets_, outputs, read_labels(y).columns, weights)
 
     def _outputs(self, X: Any) -> list[NDArray[np.float64]]:  # noqa: N803
         """Return what the network says, `row x output`, of every target."""
         check_is_fitted(self)
-        features = validate_data(self, X, dtype=np.float64, reset=False)
-        with np.errstate(over="ignore"):
-            x = torch.from_numpy((features - self._mean) / self._sd)
-        with torch.no_grad():
-            outputs = torch.cat([self.network_(part) for part in torch.split(x, AT_ONCE)]).numpy()
-        if (rows := np.flatnonzero(~np.isfinite(outputs).all(1))).size:
-            column = int(x[rows[0]].abs().argmax())
-            raise ValueError(
-                f"Features should be near those of the training. Found {features[rows[0], column]:g} in row {rows[0]}, "
-                f"column {column}."
-            )
-        return np.split(outputs, np.cumsum([target.outputs for target in self.targets_])[:-1], axis=1)
+        rows = self._inputs.rows(read_inputs(self, X, reset=False))
+        outputs = network_outputs(self.network_.to(self.device), rows).numpy()
+        if (wrong := np.flatnonzero(~np.isfinite(outputs).all(1))).size:
+            raise ValueError(f"Features should be near those of the training. Found others in row {wrong[0]}.")
+        return split_outputs(outputs, self.targets_)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "network_")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        tags.classifier_tags = ClassifierTags()  # of a regressor, too: some targets may be classes
+        types = [self.target_types] if isinstance(self.target_types, str) else self.target_types
+        kinds = [target.kind for target in self.targets_] if hasattr(self, "targets_") else types
+        if all(kind == "class" for kind in kinds):
+            tags.estimator_type = "classifier"
         return tags

@@ -1,9 +1,11 @@
 """The data of a fit in memory, and its losses; the training loop is the one of :mod:`torchsims.training`."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -15,46 +17,68 @@ from torchsims.data.tables import Target
 from torchsims.losses import TaskLosses
 from torchsims.methods import Method
 from torchsims.models import class_loss, number_loss
+from torchsims.models.tabular.base import Embedded
 from torchsims.registry import choose
-from torchsims.training import Trainer
+from torchsims.sklearn._inputs import Inputs, Rows
+from torchsims.sklearn._validation import Validation
+from torchsims.training import Callback, Trainer
 
 WARMUP = 0.1  # share of the steps in which the learning rate rises
+EMBEDDING = 8  # numbers per category
 
 
+@final
 class Network(nn.Module):
-    """Hidden layers with ReLU and one linear layer whose outputs are those of all targets, side by side."""
+    """Embedded features, hidden layers with ReLU, and one linear layer whose outputs are those of all targets."""
 
-    def __init__(self, inputs: int, hidden: Sequence[int], outputs: int) -> None:
+    def __init__(self, inputs: Inputs, hidden: Sequence[int], outputs: int) -> None:
         super().__init__()
-        widths = [inputs, *hidden]
+        self.features = Embedded(inputs.width, inputs.codes, EMBEDDING)
+        widths = [self.features.width, *hidden]
         layers = [part for a, b in pairwise(widths) for part in (nn.Linear(a, b), nn.ReLU())]
         self.layers = nn.Sequential(*layers, nn.Linear(widths[-1], outputs))
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return outputs, `row x output`, of standardised features."""
-        out: Tensor = self.layers(x)
+    def forward(self, numbers: Tensor, codes: Tensor) -> Tensor:
+        """Return outputs, `row x output`, of standardised numbers and codes."""
+        out: Tensor = self.layers(self.features(numbers, codes))
         return out
 
 
-class Fit:
-    """One training of one network, in single precision; seeds the global generator.
+@dataclass(frozen=True)
+class Plan:
+    """How a network is trained."""
 
-    Features are standardised, `row x feature`; labels are as :meth:`torchsims.data.tables.Target.encode` returns them.
+    method: Any
+    epochs: int
+    batch_size: int
+    learning_rate: float
+    weight_decay: float
+    preference: Mapping[str, float] | None
+    seed: int
+    device: str
+    constant: bool = False  # whether the learning rate neither rises nor falls
+
+
+class Fit:
+    """One training of one network, in single precision.
+
+    Labels are as :meth:`torchsims.data.tables.Target.encode` returns them; ``weights`` say how much each row counts.
     """
 
     def __init__(
         self,
-        features: NDArray[Any],
+        network: nn.Module,
+        rows: Rows,
         targets: Sequence[Target],
         labels: Sequence[NDArray[Any]],
-        hidden: Sequence[int],
-        seed: int,
+        weights: NDArray[Any] | None,
+        plan: Plan,
     ) -> None:
-        self._targets, self._seed = targets, seed
-        self._x = torch.from_numpy(np.ascontiguousarray(features, dtype=np.float32))
+        self._rows, self._targets, self._plan = rows, targets, plan
+        self._device = torch.device(plan.device)
+        self.network = network.float().train().to(self._device)
+        self._weights = None if weights is None else torch.from_numpy(weights)
         self._read_labels(labels)
-        torch.manual_seed(seed)
-        self.network = Network(self._x.shape[1], hidden, sum(target.outputs for target in targets))
 
     def _read_labels(self, labels: Sequence[NDArray[Any]]) -> None:
         """Keep numbers side by side, so that their losses are one operation, and classes one by one."""
@@ -62,44 +86,75 @@ class Fit:
         numbers = [i for i, target in enumerate(self._targets) if target.kind == "number"]
         classes = [i for i, target in enumerate(self._targets) if target.kind == "class"]
         self._places = torch.tensor(starts[numbers])
-        self._sds = torch.tensor([self._targets[i].sd for i in numbers], dtype=torch.float64)
-        columns = np.stack([labels[i] for i in numbers], 1) if numbers else np.zeros((len(self._x), 0))
+        self._all_numbers = not classes
+        self._sds = torch.tensor([self._targets[i].sd for i in numbers], dtype=torch.float64).to(self._device)
+        columns = np.stack([labels[i] for i in numbers], 1) if numbers else np.zeros((len(self._rows), 0))
         self._z = torch.from_numpy(columns.astype(np.float32))
         self._classes = [(slice(starts[i], starts[i + 1]), torch.from_numpy(labels[i])) for i in classes]
         self._order = torch.tensor(np.argsort([*numbers, *classes]))  # back to the order of the targets
 
-    def task_losses(self, network: nn.Module, rows: Tensor) -> TaskLosses:
-        """Return the losses of some rows in native units."""
-        out = network(self._x[rows])
-        total, count = number_loss(out[:, self._places], self._z[rows], self._sds)
-        if self._classes:
-            found = [class_loss(out[:, place], labels[rows]) for place, labels in self._classes]
-            total = torch.cat([total, torch.stack([t for t, _ in found])])[self._order]
-            count = torch.cat([count, torch.stack([c for _, c in found])])[self._order]
+    def batch(self, rows: Tensor) -> tuple[Tensor, ...]:
+        """Return numbers, codes, weights, and the labels of numbers and classes of some rows."""
+        numbers, codes = self._rows.batch(rows)
+        weights = torch.empty(0) if self._weights is None else self._weights[rows]
+        parts = (numbers, codes, weights, self._z.index_select(0, rows), *(labels[rows] for _, labels in self._classes))
+        return parts if self._device.type == "cpu" else tuple(part.to(self._device) for part in parts)
+
+    def task_losses(self, network: nn.Module, batch: tuple[Tensor, ...]) -> TaskLosses:
+        """Return the losses of a batch in native units."""
+        numbers, codes, weights, z, *classes = batch
+        weight = weights if len(weights) else None
+        out = network(numbers, codes)
+        if self._all_numbers:
+            return TaskLosses(*number_loss(out, z, self._sds, weight))
+        found = [
+            class_loss(out[:, place], labels, weight) for (place, _), labels in zip(self._classes, classes, strict=True)
+        ]
+        total, count = (torch.stack(part) for part in zip(*found, strict=True))
+        if len(self._places):
+            first = number_loss(out[:, self._places], z, self._sds, weight)
+            total, count = torch.cat([first[0], total])[self._order], torch.cat([first[1], count])[self._order]
         return TaskLosses(total=total, count=count)
 
-    def run(
-        self,
-        method: Any,
-        epochs: int,
-        batch_size: int,
-        learning_rate: float,
-        weight_decay: float,
-        preference: Mapping[str, float] | None = None,
-    ) -> tuple[NDArray[np.float64], list[str]]:
-        """Train; return the losses, `epoch x target` in native units, and the names of starved targets."""
-        rows, names = len(self._x), [target.name for target in self._targets]
-        adam = partial(Adam, weight_decay=weight_decay, fused=True)
-        tasks = [str(i) for i in range(len(names))]
-        if preference is not None:
-            preference = {tasks[names.index(choose("target", name, names))]: p for name, p in preference.items()}
-        stepper = Method(method).build(self.network, tasks, learning_rate, adam, seed=self._seed, preference=preference)
-        batches = max(1, round(rows / batch_size))
-        steps = epochs * batches
-        trainer = Trainer(stepper, self.task_losses, steps=steps, warmup=WARMUP, seed=self._seed, names=names)
-        order = torch.Generator().manual_seed(self._seed)
-        for _ in range(epochs):
-            for part in torch.randperm(rows, generator=order).tensor_split(batches):
-                trainer.step(part)
-            trainer.end_epoch({})
-        return np.array([trainer.history.losses[name] for name in names]).T, list(trainer.starved)
+    def trainer(self, callbacks: Sequence[Callback] = ()) -> Trainer:
+        """Return what trains the network."""
+        plan, names = self._plan, [target.name for target in self._targets]
+        adam = partial(Adam, weight_decay=plan.weight_decay, fused=True)
+        tasks, preference = [str(i) for i in range(len(names))], None
+        if plan.preference is not None:
+            preference = {tasks[names.index(choose("target", name, names))]: p for name, p in plan.preference.items()}
+        method = Method(plan.method)
+        stepper = method.build(self.network, tasks, plan.learning_rate, adam, seed=plan.seed, preference=preference)
+        return Trainer(
+            stepper,
+            self.task_losses,
+            steps=plan.epochs * self.batches,
+            warmup=WARMUP,
+            constant=plan.constant,
+            seed=plan.seed,
+            names=names,
+            callbacks=callbacks,
+        )
+
+    @property
+    def batches(self) -> int:
+        """Steps per epoch."""
+        return max(1, round(len(self._rows) / self._plan.batch_size))
+
+    def run(self, trainer: Trainer, validation: Validation | None = None) -> None:
+        """Train until the last epoch, or until the validation rows say that it is enough."""
+        order = torch.Generator().manual_seed(self._plan.seed + trainer.history.epochs)
+        trainer.start()
+        for _ in range(self._plan.epochs):
+            for part in torch.randperm(len(self._rows), generator=order).tensor_split(self.batches):
+                trainer.step(self.batch(part))
+            trainer.end_epoch({} if validation is None else validation.evaluate(self.network))
+            if validation is not None and validation.is_enough:
+                return
+
+
+def show_bar(stack: ExitStack, name: str) -> list[Callback]:
+    """Return a callback that shows a progress bar until the stack is closed."""
+    from torchsims.reporting import ProgressBar, show_progress
+
+    return [ProgressBar(stack.enter_context(show_progress()), name)]

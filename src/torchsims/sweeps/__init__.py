@@ -10,7 +10,7 @@ Example:
 """
 
 from torchsims.sweeps.executors import EXECUTORS, Executor, make_executor
-from torchsims.sweeps.folders import ProgressBar, find_runs, folder_name, train_and_report
+from torchsims.sweeps.folders import find_runs, folder_name, train_and_report
 from torchsims.sweeps.plans import (
     Comparison,
     method_grid,
@@ -26,7 +26,6 @@ __all__ = [
     "EXECUTORS",
     "Comparison",
     "Executor",
-    "ProgressBar",
     "Tuned",
     "check_cells",
     "find_runs",

@@ -52,7 +52,7 @@ class RunCell:
     def handle(self, event: Event | str) -> None:
         """Take note of what a run reports; a text is a warning."""
         if isinstance(event, str):
-            self.warn(f"{self.status.label}, seed {self.status.seed}: {event}")
+            self.warn(f"{self.status.name}: {event}")
             return
         losses = event.losses or self.status.values
         self.status = replace(self.status, state=event.state, progress=event.text, values=losses)

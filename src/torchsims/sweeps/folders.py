@@ -4,20 +4,20 @@ import io
 import json
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 from shlex import join
 from time import perf_counter
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 import torch
 
 from torchsims._limits import TooLargeError, check_archive
 from torchsims._starvation import StarvationWarning
-from torchsims.reporting import Advance, Progress, Row, run_report, write_report
-from torchsims.training import Callback, Execution, Resolved, Run, RunConfig, StepValues, TensorBoard, train
+from torchsims.reporting import Row, run_report, write_report
+from torchsims.training import Callback, Execution, Resolved, Run, RunConfig, TensorBoard, train
 from torchsims.training.checkpoints import replace_file
 from torchsims.training.presets import command_of, find_changes
 from torchsims.training.run import Samples
@@ -25,7 +25,7 @@ from torchsims.training.world import launched
 
 RESULTS, SAMPLES = "results.json", "samples.npz"
 LONGEST_NAME = 160  # bytes of the name of a folder; a longer one is cut, and a digest tells it from others
-FREE = ("method", "model", "rescale", "prefer", "evaluation", "seed", "start", "tag")
+FREE = ("method", "model", "rescale", "prefer", "evaluation", "seed", "split", "start", "tag")
 """Settings in which runs of one table may differ."""
 
 
@@ -38,6 +38,7 @@ def folder_name(config: RunConfig) -> str:
     """
     parts = [config.model, config.method, *(f"{task}={factor:g}" for task, factor in config.rescale.items())]
     parts += [f"prefer_{task}={factor:g}" for task, factor in config.prefer.items()]
+    parts += [f"split={config.split}"] if config.split else []
     parts += [f"{config.tag}_lr={config.lr:g}"] if config.tag else []
     text = "_".join([*parts, f"seed={config.seed}"])
     name = re.sub(r"[^\w.=+-]", "-", text.replace(":", "_"))
@@ -100,26 +101,6 @@ def describe_preset(config: RunConfig, without: Sequence[str] = ()) -> tuple[str
         return f"Settings: the preset {config.preset} as it is.", {}
     rows: list[Row] = [{"setting": name, "preset": str(a), "here": str(b)} for name, (a, b) in found.items()]
     return f"Settings: the preset {config.preset} with changes.", {"Changed from the preset": rows}
-
-
-@final
-class ProgressBar(Callback):
-    """Shows the progress of the run ``name`` and its losses; ``warn`` is called with warnings."""
-
-    def __init__(self, progress: Progress, name: str, warn: Callable[[str], None] = lambda sentence: None) -> None:
-        self._progress, self._name, self._warn = progress, name, warn
-        self._advance: Advance | None = None
-
-    def on_start(self, step: int, steps: int) -> None:
-        self._advance = self._progress(self._name, steps)
-        self._advance(step)
-
-    def on_step(self, step: int, values: StepValues) -> None:
-        assert self._advance is not None
-        self._advance(1, "  ".join(f"{task} {loss:.3g}" for task, loss in values.losses.items()))
-
-    def on_warning(self, sentence: str) -> None:
-        self._warn(sentence)
 
 
 def read_run(folder: Path, config: RunConfig | None = None) -> Run | None:
@@ -190,7 +171,7 @@ def _order_in(folder: Path) -> Any:
         labels = [row["method"] for row in json.loads((folder / RESULTS).read_text(encoding="utf-8"))["rows"]]
     except (OSError, ValueError, KeyError, TypeError):  # without a table, in the order of the folders
         labels = []
-    return lambda run: (labels.index(run.label) if run.label in labels else len(labels), run.seed)
+    return lambda run: (labels.index(run.label) if run.label in labels else len(labels), run.split, run.seed)
 
 
 def _check_alike(runs: Sequence[Run]) -> None:
@@ -198,16 +179,17 @@ def _check_alike(runs: Sequence[Run]) -> None:
     names = [{task: set(of) for task, of in run.metrics.items()} for run in runs if run.metrics]
     if any(found != names[0] for found in names):
         raise ValueError("All runs of a page should have the same metrics. Found others.")
-    seen: dict[str, dict[int, Run]] = {}
+    seen: dict[str, dict[tuple[int, int], Run]] = {}
     for run in runs:
         for name, value in run.config.to_dict().items():
             free = (*FREE, "lr") if run.config.tag else FREE  # a tuned run has a learning rate of its own
             if name not in free and value != first[name]:
                 raise ValueError(f"All runs of a page should have the same `{name}`. Found {first[name]} and {value}.")
         same = seen.setdefault(run.label, {})
-        if run.seed in same:
-            raise ValueError(f"Every run should be there once. Found two of {run.label} with seed {run.seed}.")
-        same[run.seed] = run
+        if (run.split, run.seed) in same:
+            split = f", split {run.split}" if run.split else ""
+            raise ValueError(f"Every run should be there once. Found two of {run.label} with seed {run.seed}{split}.")
+        same[run.split, run.seed] = run
         other = next(iter(same.values())).config
         for name in ("model", "lr"):
             if (here := getattr(run.config, name)) != (there := getattr(other, name)):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from inspect import signature
 from math import nan
 from pathlib import Path
 from statistics import fmean, stdev
@@ -80,8 +81,10 @@ def with_shared_temperature(config: RunConfig, methods: Sequence[str]) -> tuple[
     )
 
 
-def method_grid(config: RunConfig, methods: Sequence[str], seeds: int) -> tuple[RunConfig, ...]:
+def method_grid(config: RunConfig, methods: Sequence[str], seeds: int, splits: int = 1) -> tuple[RunConfig, ...]:
     """Return configurations of all methods with the seeds 0, 1, ...; all methods of one seed before the next seed.
+
+    With several splits the data are split anew, and all seeds of one split come before the next split.
 
     Example:
         >>> from torchsims.training import complete_config
@@ -90,12 +93,22 @@ def method_grid(config: RunConfig, methods: Sequence[str], seeds: int) -> tuple[
     """
     if not seeds >= 1:
         raise ValueError(f"Parameter `seeds` should be positive. Found `seeds = {seeds}`.")
+    if not splits >= 1:
+        raise ValueError(f"Parameter `splits` should be positive. Found `splits = {splits}`.")
+    if splits > 1 and "split" not in signature(workload_class(config.data)).parameters:
+        name = Spec.parse(config.data).name
+        raise ValueError(f"Parameter `splits` should be 1: data `{name}` has splits of its own. Found {splits}.")
     if not methods:
         raise ValueError("Parameter `methods` should not be empty.")
     variants = [with_variant(config, text) for text in methods]
     if any(variant in variants[:i] for i, variant in enumerate(variants)):
         raise ValueError(f"Parameter `methods` should hold distinct methods. Found {', '.join(methods)}.")
-    return tuple(replace(variant, seed=seed) for seed in range(seeds) for variant in variants)
+    return tuple(
+        replace(variant, seed=seed, split=config.split + split)
+        for split in range(splits)
+        for seed in range(seeds)
+        for variant in variants
+    )
 
 
 def option_comparison(
@@ -164,7 +177,7 @@ def run_comparison(
         return None
     finished = [cell.run for cell in cells if cell.run is not None]
     if not finished:
-        failures = [f"{cell.status.label}, seed {cell.status.seed}: {cell.status.progress}" for cell in cells]
+        failures = [f"{cell.status.name}: {cell.status.progress}" for cell in cells]
         raise RuntimeError(f"No run was finished. {' '.join(dict.fromkeys(failures))}")
     runs = [cell.run or _failed(cell, finished[0]) for cell in cells]
     note, details = describe_preset(comparison.configs[0], without=("method", *_differing(comparison.configs)))

@@ -39,11 +39,13 @@ def make_cells(
 ) -> list[RunCell]:
     """Return the cells of runs, with what those that are finished found."""
     cells = []
+    several = len({each.config.split for each in resolved}) > 1
     for each in resolved:
         folder = out / "runs" / folder_name(each.config)
         run = read_run(folder, each.config)
         state = RunState.WAITING if run is None else RunState.DONE_BEFORE
-        cells.append(RunCell(each, folder, warn, RunStatus(each.label, each.config.seed, state), run))
+        status = RunStatus(each.label, each.config.seed, state, split=each.config.split if several else None)
+        cells.append(RunCell(each, folder, warn, status, run))
     return cells
 
 

@@ -6,6 +6,7 @@ the configuration: a trial that was interrupted is continued from its checkpoint
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
@@ -145,7 +146,9 @@ def with_tuned(comparison: Comparison, tuned: Sequence[Tuned], seeds: int, trial
         >>> [config.tag for config in with_tuned(plan, [Tuned(RunConfig(tag="tuned"), 0.0, ())], 1, 20).configs]
         ['', 'tuned']
     """
-    added = tuple(replace(each.config, seed=seed) for seed in range(seeds) for each in tuned)
+    splits = dict.fromkeys(config.split for config in comparison.configs)
+    grid = product(splits, range(seeds), tuned)
+    added = tuple(replace(each.config, split=split, seed=seed) for split, seed, each in grid)
     rows: list[Row] = [
         {"method": each.config.method, "lr": each.config.lr, "trials": len(each.rows), "validation score": each.score}
         for each in tuned

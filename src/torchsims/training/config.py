@@ -70,6 +70,7 @@ class RunConfig:
     dates: tuple[str, ...] = setting((), "Columns of a table that are dates.", workload=True)
     numbers: tuple[str, ...] = setting((), "Columns of a table that are numbers.", workload=True)
     ignore: tuple[str, ...] = setting((), "Columns of a table to leave out.", workload=True)
+    split: int = setting(0, "Which random split of a table into training, validation and test rows.", workload=True)
     rescale: Mapping[str, float] = setting({}, "Multiply the loss of a task: depth=100. May be repeated.")
     prefer: Mapping[str, float] = setting({}, "How much a task matters, 1 for the others: depth=2. May be repeated.")
     epochs: int = setting(8, "Passes over the training data.")
@@ -82,8 +83,14 @@ class RunConfig:
     dtype: str = setting("float32", "Floating-point type: float32 or float64.")
     autocast: str = setting("none", "Mixed precision of the forward passes in training: none, bf16 or fp16.")
     evaluation: str = setting("auto", "How SIMS and FOOPS run two copies: auto, sequential (less memory) or joint.")
-    select: str = setting("last", "Which epoch is reported: last, or best on the validation split.")
-    select_by: str = setting("mean", "What `best` means: mean over tasks, or one metric such as `depth abs_err`.")
+    select: str = setting(
+        "last",
+        "Which epoch is reported: last, where the rate has fallen to zero and all methods are equally trained, or best "
+        "on the validation split.",
+    )
+    select_by: str = setting(
+        "mean", "What `best` means: mean over tasks, so that no unit decides; a task; or a metric, `depth abs_err`."
+    )
     patience: int = setting(0, "Stop after so many epochs without improvement on the validation split; 0 for never.")
     seed: int = setting(0, "Seed of the initial weights, the order of the data and the method.")
     start: str = setting("", "Folder of a finished run to go on from: its model, and the first losses of its tasks.")
@@ -133,6 +140,7 @@ class ComparisonConfig:
         ("ew", "gls", "stch", "foops", "sims"), "Methods, separated by commas, with options: ew,sims:tau=1."
     )
     seeds: int = setting(1, "Number of seeds.")
+    splits: int = setting(1, "Number of random splits of a table; every seed is trained on each.")
     tune: int = setting(0, "Trials that tune every method first; the table has both. 0 for none.", minimum=0)
     baseline: str = setting("ew", "The one of the methods that Delta_b is relative to.")
 

@@ -25,7 +25,7 @@ CHOICES = {
     "select": ("last", "best"),
 }
 POSITIVE = ("epochs", "batch", "micro_batches", "lr")
-NOT_NEGATIVE = ("weight_decay", "clip", "seed", "patience")
+NOT_NEGATIVE = ("weight_decay", "clip", "seed", "split", "patience")
 
 
 @final
@@ -138,8 +138,9 @@ def _check_numbers(config: RunConfig) -> None:
     for name in NOT_NEGATIVE:
         if not 0 <= (value := getattr(config, name)) < inf:
             raise ValueError(f"Parameter `{name}` should not be negative. Found `{name} = {value}`.")
-    if config.seed >= 2**63:
-        raise ValueError(f"Parameter `seed` should be below 2^63. Found `seed = {config.seed}`.")
+    for name in ("seed", "split"):
+        if (value := getattr(config, name)) >= 2**63:
+            raise ValueError(f"Parameter `{name}` should be below 2^63. Found `{name} = {value}`.")
     if not 0 <= config.warmup < 1:
         raise ValueError(f"Parameter `warmup` should be in [0, 1). Found `warmup = {config.warmup}`.")
     if config.autocast != "none" and config.dtype != "float32":

@@ -146,7 +146,7 @@ class Run:
         (1, None)
     """
 
-    label: str  # method and whatever else sets the run apart; runs with one label differ in their seed only
+    label: str  # method and whatever else sets the run apart; runs with one label differ in seed and split only
     config: RunConfig
     metrics: Metrics  # of the test split at the selected epoch
     higher_is_better: Mapping[str, Mapping[str, bool]]  # by task and metric
@@ -166,6 +166,11 @@ class Run:
     def seed(self) -> int:
         """The seed of the run."""
         return self.config.seed
+
+    @property
+    def split(self) -> int:
+        """Which random split of its data it was trained on."""
+        return self.config.split
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but config and samples, as JSON holds it."""

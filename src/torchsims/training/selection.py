@@ -22,7 +22,7 @@ TINY = 1e-12  # an error of zero still has a logarithm
 def validation_score(metrics: Metrics, higher_is_better: Mapping[str, Mapping[str, bool]], by: str = "mean") -> float:
     """Return a number that is lower for a better epoch, by the mean or a metric such as ``"depth abs_err"``.
 
-    It is infinite if a metric is NaN.
+    The name of a task stands for its first metric. It is infinite if a metric is NaN.
 
     Example:
         >>> higher = {"seg": {"miou": True}, "depth": {"abs_err": False}}
@@ -31,7 +31,8 @@ def validation_score(metrics: Metrics, higher_is_better: Mapping[str, Mapping[st
         True
     """
     if by != "mean":
-        named = {f"{task} {name}": (task, name) for task, of in higher_is_better.items() for name in of}
+        named = {task: (task, next(iter(of))) for task, of in higher_is_better.items()}
+        named |= {f"{task} {name}": (task, name) for task, of in higher_is_better.items() for name in of}
         task, name = named[choose("metric to select by", by, named)]
         value = metrics[task][name]
         return inf if isnan(value) else (-value if higher_is_better[task][name] else value)

@@ -64,6 +64,7 @@ class Trainer:
         *,
         steps: int,  # of the whole training
         warmup: float,  # share of the steps in which the learning rate rises
+        constant: bool = False,  # whether the learning rate neither rises nor falls
         clip: float = 0.0,  # largest gradient norm; 0 for no clipping
         seed: int = 0,  # of the random numbers of each step
         rank: int = 0,  # of this process
@@ -82,7 +83,7 @@ class Trainer:
         self._monitor = GradientMonitor(method.model, names=names) if monitor_every else None
         self.history = History()
         self._starvation, self._preferred = StarvationMonitor(), preferred
-        share = partial(warmup_then_decay, steps=steps, warmup=warmup)
+        share = (lambda step: 1.0) if constant else partial(warmup_then_decay, steps=steps, warmup=warmup)
         self._schedules = [LambdaLR(optimizer, share) for optimizer in method.optimizers]
         self._first = True  # step of the schedules
 

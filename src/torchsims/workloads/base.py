@@ -153,7 +153,7 @@ class Workload(ABC):
             value = settings[unknown[0]]
             raise ValueError(
                 f"{cls.__name__} has no setting `{unknown[0]}`. "
-                f"Found `{unknown[0]} = {value if isinstance(value, str) else ','.join(value)}`."
+                f"Found `{unknown[0]} = {value if isinstance(value, str | int) else ','.join(value)}`."
             )
         return cls(**options, **{name: value for name, value in settings.items() if name in known})
 

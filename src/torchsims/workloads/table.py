@@ -52,6 +52,7 @@ class TableWorkload(TabularWorkload):
         dates: columns that are dates.
         numbers: columns that are numbers.
         ignore: columns that are neither features nor targets.
+        split: which of the random splits, 0, 1, ...; it is added to ``split_seed``.
         tasks: names of the columns to predict.
         root: the file.
     """
@@ -79,6 +80,7 @@ class TableWorkload(TabularWorkload):
         dates: Sequence[str] = (),
         numbers: Sequence[str] = (),
         ignore: Sequence[str] = (),
+        split: int = 0,
         tasks: Sequence[str] = (),
         root: str = "",
     ) -> None:
@@ -93,7 +95,7 @@ class TableWorkload(TabularWorkload):
         form = Format(separator, encoding, decimal, thousands, currency, na, date_order)
         columns = _Columns(tuple(tasks), tuple(types), tuple(categories), tuple(dates), tuple(numbers), tuple(ignore))
         self._file = Path(root).name
-        self._rows = _fit(Path(root), _version(Path(root)), form, columns, split_seed)
+        self._rows = _fit(Path(root), _version(Path(root)), form, columns, split_seed + split)
         self._set_tasks(self._rows.features, self._rows.targets, form, units, missing)
 
     def _set_tasks(self, features: Features, targets: Sequence[Target], form: Format, units: str, missing: str) -> None:

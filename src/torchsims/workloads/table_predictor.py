@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from torchsims.data.tables import Features, Format, Target, read_table
+from torchsims.data.tables import Features, Format, Target, read_frame, read_table
 from torchsims.workloads.predictors import FilePrediction, Predictor
 
 if TYPE_CHECKING:
@@ -88,16 +88,19 @@ class TablePredictor(Predictor):
 
     def _read(self, path: str | PathLike[str]) -> dict[str, NDArray[Any]]:
         """Return the columns of a file, read as those of the training, whatever they look like."""
+        return read_table(Path(path), **self._kinds(), form=self._form)
+
+    def _kinds(self) -> dict[str, Collection[str]]:
+        """Return the names of the columns of each kind."""
         columns = self._features
-        return read_table(
-            Path(path), categories=columns.categories, dates=columns.dates, numbers=columns.numbers, form=self._form
-        )
+        return {"categories": columns.categories, "dates": columns.dates, "numbers": columns.numbers}
 
     def _network_outputs(self, data: Table) -> dict[str, NDArray[Any]]:
         if isinstance(data, str | PathLike):
             columns: Columns = self._read(data)
-        else:  # columns by name, or a data frame
-            columns = {str(name): np.asarray(data[name]) for name in data}
+        else:
+            needed = {name for names in self._kinds().values() for name in names}
+            columns = read_frame({name: data[name] for name in data if str(name) in needed}, **self._kinds())
         numbers, codes = self._features.encode(columns)
         found = self._outputs({"numbers": torch.from_numpy(numbers), "codes": torch.from_numpy(codes)})
         return {task: values.cpu().numpy() for task, values in found.items()}

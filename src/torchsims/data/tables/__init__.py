@@ -13,7 +13,7 @@ Example:
 """
 
 from torchsims.data.tables._features import Features, is_missing
-from torchsims.data.tables._files import ENDINGS, read_table, split_rows
+from torchsims.data.tables._files import ENDINGS, read_frame, read_table, split_rows
 from torchsims.data.tables._format import Format
 from torchsims.data.tables._summary import ColumnSummary, is_identifier, summarize
 from torchsims.data.tables._targets import Kind, Target
@@ -27,6 +27,7 @@ __all__ = [
     "Target",
     "is_identifier",
     "is_missing",
+    "read_frame",
     "read_table",
     "split_rows",
     "summarize",

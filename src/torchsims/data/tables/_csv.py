@@ -29,7 +29,7 @@ def read_csv(path: Path, form: Format) -> Any:
     import pyarrow as pa
 
     table = pa.Table.from_batches(parts)
-    return pa.table({name: _without_missing(table[name], form) for name in names})
+    return pa.table({name: without_missing(table[name], form) for name in names})
 
 
 def read_batches(path: Path, form: Format | None = None) -> tuple[list[str], Iterator[Any]]:
@@ -95,7 +95,7 @@ def _raise_for_line(path: Path, fields: int, separator: str, encoding: str) -> N
             first = reader.line_num + 1
 
 
-def _without_missing(texts: Any, form: Format) -> Any:
+def without_missing(texts: Any, form: Format) -> Any:
     """Return a column of texts, null where they mean a missing value."""
     import pyarrow as pa
     from pyarrow import compute as pc

@@ -1,6 +1,7 @@
 """Tables from files, and the split of their rows."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,8 @@ from numpy.typing import NDArray
 
 from torchsims._extras import needs
 from torchsims._limits import check_memory
-from torchsims.data.tables._csv import CELL, check_header, first_line, read_csv
-from torchsims.data.tables._features import as_texts
+from torchsims.data.tables._csv import CELL, check_header, first_line, read_csv, without_missing
+from torchsims.data.tables._features import as_texts, is_missing
 from torchsims.data.tables._format import Format, is_iso
 
 TEXT = (".csv", ".tsv", ".txt")
@@ -51,21 +52,50 @@ def read_table(
         raise FileNotFoundError(f"There is no file `{path}`.")
     is_text = path.name.lower().endswith(tuple(ending for ending in ENDINGS if ending.startswith(TEXT)))
     table = read_csv(path, form) if is_text else _read_arrow(path)
+    infer = partial(_inferred, form=form) if is_text else _values
+    named = (categories, dates, numbers)
+    return {
+        name: _column(f"Column `{name}` of `{path}`", column, [name in names for names in named], form, infer)
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    }
+
+
+def read_frame(
+    frame: Any, *, categories: Collection[str] = (), dates: Collection[str] = (), numbers: Collection[str] = ()
+) -> dict[str, NDArray[Any]]:
+    """Return the columns of a data frame, or of a mapping of arrays, by name, as :func:`read_table` does for files.
+
+    Numbers are those that the frame has as numbers; texts are categories, and days if all are dates as 2026-05-31;
+    booleans and what the frame calls categorical are categories. So a file that pandas has read is understood as the
+    file itself is.
+
+    Example:
+        >>> found = read_frame({"zip": [1069, 1097], "listed": ["2026-05-31", None]}, categories=["zip"])
+        >>> found["zip"].tolist(), found["listed"].dtype
+        (['1069', '1097'], dtype('<M8[D]'))
+    """
     columns = {}
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        try:
-            if name in categories:
-                columns[name] = as_texts(_values(column))
-            elif name in dates:
-                columns[name] = _as_dates(column, form)
-            elif name in numbers:
-                columns[name] = _as_numbers(column, form)
-            else:
-                columns[name] = _inferred(column, form) if is_text else _values(column)
-        except ValueError as error:
-            what = "dates" if name in dates else "numbers"
-            raise ValueError(f"Column `{name}` of `{path}` should hold {what}. Found {error}.") from None
+    for name in frame:
+        column = _arrow_column(frame[name])
+        named = [str(name) in names for names in (categories, dates, numbers)]
+        columns[str(name)] = _column(f"Column `{name}`", column, named, Format(), _stated)
     return columns
+
+
+def _column(
+    what: str, column: Any, named: Sequence[bool], form: Format, infer: Callable[[Any], NDArray[Any]]
+) -> NDArray[Any]:
+    """Return a column as the kind that it is named to be, category, date or number, or as ``infer`` finds it."""
+    category, is_date, number = named
+    try:
+        if category:
+            return _texts(column)
+        if is_date:
+            return _as_dates(column, form)
+        return _as_numbers(column, form) if number else infer(column)
+    except ValueError as error:
+        kind = "dates" if is_date else "numbers"
+        raise ValueError(f"{what} should hold {kind}. Found {error}.") from None
 
 
 def split_rows(rows: int, seed: int = 0, val: float = 0.1, test: float = 0.1) -> Mapping[str, NDArray[np.int64]]:
@@ -115,9 +145,20 @@ def _read_arrow(path: Path) -> Any:
 def _inferred(texts: Any, form: Format) -> NDArray[Any]:
     """Return numbers, days or texts, by what all values are."""
     found = form.to_numbers(texts)
-    if found is not None:
-        return found
-    objects = _values(texts)
+    return _days_or_texts(_values(texts), form) if found is None else found
+
+
+def _stated(column: Any) -> NDArray[Any]:
+    """Return numbers, days or texts, as the type of the column says; a boolean is the text that a file has for it."""
+    from pyarrow import types
+
+    if types.is_dictionary(column.type) or types.is_boolean(column.type):
+        return _texts(column)
+    values = _values(column)
+    return values if values.dtype != object else _days_or_texts(values, Format())
+
+
+def _days_or_texts(objects: NDArray[Any], form: Format) -> NDArray[Any]:
     if is_iso(objects):
         try:
             return form.to_dates(objects)
@@ -126,16 +167,42 @@ def _inferred(texts: Any, form: Format) -> NDArray[Any]:
     return objects
 
 
+def _arrow_column(values: Any) -> Any:
+    """Return a column of a data frame as one of pyarrow; what has values of several types is text."""
+    with needs("tables"):
+        import pyarrow as pa
+    try:
+        column = pa.array(values, from_pandas=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+        objects = np.asarray(values, dtype=object)
+        column = pa.array([None if gone else str(v) for gone, v in zip(is_missing(objects), objects, strict=True)])
+    if pa.types.is_null(column.type):
+        return column.cast(pa.float64())
+    is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    return without_missing(column.cast(pa.string()), Format()) if is_text else column
+
+
 def _values(column: Any) -> NDArray[Any]:
     """Return a column of pyarrow in the type that it has."""
     from pyarrow import float64, types
 
+    if types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
     if types.is_boolean(column.type) or types.is_integer(column.type) or types.is_floating(column.type):
         numbers = column.cast("int8") if types.is_boolean(column.type) else column
-        return np.array(numbers.cast(float64(), safe=False).to_numpy())
+        return np.array(numbers.cast(float64(), safe=False).to_numpy(zero_copy_only=False))
     if types.is_date(column.type) or types.is_timestamp(column.type):
-        return np.array(column.to_numpy(), "datetime64[D]")
+        return np.array(column.to_numpy(zero_copy_only=False), "datetime64[D]")
     return np.array([None if value is None else str(value) for value in column.to_pylist()], dtype=object)
+
+
+def _texts(column: Any) -> NDArray[Any]:
+    """Return a column as texts; a boolean is the text that a file has for it."""
+    from pyarrow import types
+
+    if types.is_boolean(column.type):
+        return np.array([None if value is None else str(value) for value in column.to_pylist()], dtype=object)
+    return as_texts(_values(column))
 
 
 def _as_numbers(column: Any, form: Format) -> NDArray[Any]:

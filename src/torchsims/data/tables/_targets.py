@@ -16,6 +16,7 @@ Kind = Literal["auto", "number", "class"]
 
 KINDS = ("auto", "number", "class")
 MANY_CLASSES = 100  # texts, beyond which it has to be said that they are classes
+FEW_CLASSES, ROWS = 10, 5  # whole numbers that are classes: how many there are, and rows of each
 
 
 @final
@@ -48,9 +49,11 @@ class Target:
 
     @classmethod
     def fit(cls, name: str, column: NDArray[Any], kind: Kind = "auto") -> "Target":
-        """Fit a target to the training rows; with ``"auto"``, text and columns of two distinct values are classes.
+        """Fit a target to the training rows.
 
-        Text that is mostly numbers, and text with more than 100 distinct values, is an error unless a type is given.
+        With ``"auto"`` text, two distinct values, and at most ten whole numbers that count from 0 or 1 without a gap,
+        each in at least five rows, are classes; everything else are numbers. Text that is mostly numbers, and text with
+        more than 100 distinct values, is an error unless a type is given.
         """
         if kind not in KINDS:
             raise ValueError(f"The type of target `{name}` should be one of {', '.join(KINDS)}. Found {kind!r}.")
@@ -65,8 +68,10 @@ class Target:
         values = np.unique(known if known.dtype != object else known.astype(str))
         if len(values) < 2:
             found = f"only {values.tolist()[0]}" if len(values) else "none: all are missing"
-            raise ValueError(f"Target `{name}` should take at least two values in the training rows. Found {found}.")
-        if kind == "class" or (kind == "auto" and (column.dtype == object or len(values) == 2)):
+            what = "have at least two classes" if kind == "class" else "take at least two values"
+            raise ValueError(f"Target `{name}` should {what} in the training rows. Found {found}.")
+        few = len(values) == 2 or (column.dtype != object and _counts_classes(known))
+        if kind == "class" or (kind == "auto" and (column.dtype == object or few)):
             return cls(name, classes=values.tolist())
         mean, sd, _ = standard(known)
         if not 0 < sd < np.inf:
@@ -115,6 +120,13 @@ class Target:
 def _all_numbers(known: NDArray[Any]) -> bool:
     """Return whether objects are numbers, as nullable columns of data frames hold them; texts are none."""
     return known.dtype == object and len(known) > 0 and all(isinstance(value, Real) for value in known)
+
+
+def _counts_classes(known: NDArray[Any]) -> bool:
+    """Return whether a few whole numbers from 0 or 1 without a gap, each in several rows, are the labels of classes."""
+    values, counts = np.unique(known, return_counts=True)
+    few = len(values) <= FEW_CLASSES and values[0] in (0, 1) and counts.min() >= ROWS
+    return bool(few and (values == values[0] + np.arange(len(values))).all())
 
 
 def _check_texts(name: str, known: NDArray[Any]) -> None:

@@ -9,7 +9,9 @@ SumAndCount = tuple[Tensor, Tensor]
 EXACT = 1e-15  # the square of what rounding of single precision leaves of a unit: no row is known better
 
 
-def number_loss(prediction: Tensor, target: Tensor, sd: Tensor | float = 1.0) -> SumAndCount:
+def number_loss(
+    prediction: Tensor, target: Tensor, sd: Tensor | float = 1.0, weight: Tensor | None = None
+) -> SumAndCount:
     r"""Return the squared error in native units summed over the rows whose target is known, and their number.
 
     .. math::
@@ -20,7 +22,8 @@ def number_loss(prediction: Tensor, target: Tensor, sd: Tensor | float = 1.0) ->
 
     - :math:`\hat z` (``prediction``): in standard units, `row x 1`, or `row x target` for several targets at once;
     - :math:`z` (``target``): in standard units, `row`, or `row x target`; NaN where missing;
-    - ``sd``: how many native units a standard unit is; in double precision, `target`, if there are several.
+    - ``sd``: how many native units a standard unit is; in double precision, `target`, if there are several;
+    - ``weight``: how much each row counts, `row`; then the sum is weighted, and the number is the sum of the weights.
 
     Example:
         >>> total, count = number_loss(torch.tensor([[1.0], [2.0], [3.0]]), torch.tensor([0.0, torch.nan, 3.5]), sd=10)
@@ -29,12 +32,15 @@ def number_loss(prediction: Tensor, target: Tensor, sd: Tensor | float = 1.0) ->
     """
     known = ~target.isnan()
     error = prediction.reshape(target.shape) - target.where(known, 0.0)
-    count = known.sum(0)
-    total = error.double().square().where(known, 0.0).sum(0)
+    squares = error.double().square().where(known, 0.0)
+    if weight is not None:
+        counted = weight.double().reshape(-1, *[1] * (target.ndim - 1))
+        squares, known = squares * counted, known * counted
+    count, total = known.sum(0), squares.sum(0)
     return sd**2 * torch.maximum(total, EXACT * count), count
 
 
-def class_loss(prediction: Tensor, target: Tensor) -> SumAndCount:
+def class_loss(prediction: Tensor, target: Tensor, weight: Tensor | None = None) -> SumAndCount:
     r"""Return the cross-entropy summed over the rows whose class is known, and their number.
 
     .. math::
@@ -42,7 +48,8 @@ def class_loss(prediction: Tensor, target: Tensor) -> SumAndCount:
         \text{ or, with one output, } p(1) = \frac1{1 + e^{-x}}
 
     - :math:`x` (``prediction``): scores, `row x class`, or the logit of class 1, `row x 1`;
-    - :math:`y` (``target``): classes, `row`; negative where missing.
+    - :math:`y` (``target``): classes, `row`; negative where missing;
+    - ``weight``: how much each row counts, `row`; then the sum is weighted, and the number is the sum of the weights.
 
     In double precision: where a class is certain, the loss of single precision would be zero.
 
@@ -52,8 +59,13 @@ def class_loss(prediction: Tensor, target: Tensor) -> SumAndCount:
         (2.0, 2)
     """
     known, x = target >= 0, prediction.double()
-    if x.shape[1] > 1:
+    if x.shape[1] > 1 and weight is None:
         return cross_entropy(x, target.clamp(min=-1), ignore_index=-1, reduction="sum"), known.sum()
-    x = x.squeeze(-1)
-    each = -logsigmoid(torch.where(target > 0, x, -x))
-    return each.where(known, 0.0).sum(), known.sum()
+    if x.shape[1] > 1:
+        each = cross_entropy(x, target.clamp(min=-1), ignore_index=-1, reduction="none")
+    else:
+        x = x.squeeze(-1)
+        each = -logsigmoid(torch.where(target > 0, x, -x)).where(known, 0.0)
+    if weight is None:
+        return each.sum(), known.sum()
+    return (each * weight.double()).sum(), (known * weight.double()).sum()
