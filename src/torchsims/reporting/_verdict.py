@@ -67,6 +67,7 @@ class Verdict:
     rivals: Sequence[Rival]  # all other methods with numbers, the nearest first
     failed: Mapping[str, str]  # methods that failed or diverged: with how many of their runs
     passes: Mapping[str, str]  # forward and backward passes per step, by label
+    unit: str = "seeds"  # what a method has several of; runs, if they are on several splits
 
     @property
     def tied(self) -> list[str]:
@@ -83,33 +84,36 @@ class Verdict:
         """How to read the first sentence."""
         order = "higher" if self.higher_is_better else "lower"
         return (
-            f"Compared by {self.score}, {order} is better. A difference is the mean over the seeds that both methods "
-            "have ± half of its 95 % interval; the seeds show it if zero is outside of the interval."
+            f"Compared by {self.score}, {order} is better. A difference is the mean over the {self.unit} that both "
+            f"methods have ± half of its 95 % interval; the {self.unit} show it if zero is outside of the interval."
         )
 
     def _outcome(self) -> str:
         if self.best is None or self.value is None:
-            return "No method has numbers for all of its seeds, so that nothing can be compared."
+            return f"No method has numbers for all of its {self.unit}, so that nothing can be compared."
         if not self.rivals:
-            return f"Only {self.best} has numbers for all of its seeds, so that there is nothing to compare it with."
+            return (
+                f"Only {self.best} has numbers for all of its {self.unit}, so that there is nothing to compare it with."
+            )
         near = next((rival for rival in self.rivals if not rival.shown), self.rivals[0])
         digits = _decimals(near.behind, near.half_width)
         side = "above" if self.higher_is_better else "below"
         half = "" if near.half_width is None else f" ± {near.half_width:.{digits}f}"
         gap = f"{near.behind:.{digits}f}{half} {side} that of {near.label}"
         if near.half_width is None:
-            why = "one seed has" if near.seeds else "without a common seed there is"
+            one = self.unit.removesuffix("s")
+            why = f"one {one} has" if near.seeds else f"without a common {one} there is"
             value = f"{self.best} has the best {self.score}, {self.value:.{digits}f}, {gap}"
             return f"{value}; {why} no spread, so that this may be chance."
         if len(self.tied) == 1:
             return (
                 f"{self.best} is best: its {self.score} of {self.value:.{digits}f} is {gap}, the next best, with the "
-                f"same {near.seeds} seeds."
+                f"same {near.seeds} {self.unit}."
             )
         rest = "; the other methods are behind it" if len(self.tied) <= len(self.rivals) else ""
         return (
-            f"No difference that {near.seeds} seeds can show between {_listed(self.tied)}: the best {self.score}, "
-            f"{self.value:.{digits}f} of {self.best}, is {gap}{rest}."
+            f"No difference that {near.seeds} {self.unit} can show between {_listed(self.tied)}: the best "
+            f"{self.score}, {self.value:.{digits}f} of {self.best}, is {gap}{rest}."
         )
 
     def _cost(self) -> str:
@@ -141,8 +145,9 @@ def find_verdict(runs: Sequence[Run], score: "Score", baseline: str) -> Verdict 
         groups.setdefault(run.label, []).append(run)
     if len(groups) < 2 or not score.values:
         return None
+    unit = "seeds" if len({run.split for run in runs}) == 1 else "runs"
     failed = {
-        label: f"{sum(map(has_diverged, group))} of {len(group)} seeds"
+        label: f"{sum(map(has_diverged, group))} of {len(group)} {unit}"
         for label, group in groups.items()
         if any(map(has_diverged, group))
     }
@@ -161,6 +166,7 @@ def find_verdict(runs: Sequence[Run], score: "Score", baseline: str) -> Verdict 
         rivals=sorted(rivals, key=lambda rival: rival.behind),
         failed=failed,
         passes={label: group[0].passes for label, group in groups.items() if group[0].passes},
+        unit=unit,
     )
 
 
@@ -187,9 +193,8 @@ def _compare(groups: Mapping[str, Sequence[Run]], score: "Score", label: str, be
 
 
 def _by_seed(group: Sequence[Run], values: Sequence[float]) -> dict[tuple[int, int], float]:
-    """Return the scores of a method by seed; the second run with a seed is another one, as of another split."""
-    seeds = [run.seed for run in group]
-    return {(seed, seeds[:i].count(seed)): value for i, (seed, value) in enumerate(zip(seeds, values, strict=True))}
+    """Return the scores of a method by split and seed."""
+    return {(run.split, run.seed): value for run, value in zip(group, values, strict=True)}
 
 
 def _decimals(*numbers: float | None) -> int:

@@ -134,6 +134,7 @@ class Fit:
             seed=plan.seed,
             names=names,
             callbacks=callbacks,
+            preferred=preference is not None,
         )
 
     @property
