@@ -5,11 +5,11 @@ from typing import final
 import torch
 from torch import Tensor
 
-from torchsims.scalarizations._base import Scalarization
+from torchsims.scalarizations._base import HeldWeights
 
 
 @final
-class UWSO(Scalarization):
+class UWSO(HeldWeights):
     r"""Soft optimal uncertainty weighting (Kirchdorfer et al., GCPR 2024, arXiv 2408.07985): small losses count more.
 
     .. math::
@@ -38,7 +38,6 @@ class UWSO(Scalarization):
             raise ValueError(f"Parameter `temperature` should be positive. Found `temperature = {temperature}`.")
         self.temperature = temperature
 
-    def objective(self, losses: Tensor, labelled: Tensor) -> Tensor:
-        logits = 1 / (self.temperature * losses.detach())
-        w = torch.softmax(logits.where(labelled, -torch.inf), -1)
-        return (w * losses).sum(-1)
+    def held_weights(self, losses: Tensor, labelled: Tensor) -> Tensor:
+        logits = 1 / (self.temperature * losses)
+        return torch.softmax(logits.where(labelled, -torch.inf), -1)

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from copy import copy
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -19,7 +19,7 @@ from torchsims.steppers._gradients import clip
 from torchsims.steppers._model_checks import ParameterCheck, check_object, check_tensors, renormalized_weights
 from torchsims.steppers._noise import Generator, RandomGenerators
 from torchsims.steppers._notices import DROPPED, Notice
-from torchsims.steppers._optimizers import restorer, take_step
+from torchsims.steppers._optimizers import drop_gradients, restorer, take_step
 from torchsims.steppers._passes import Batch, Tasks, outside_autocast
 from torchsims.steppers._regularizer import Regularizer, Term, check_callable, differentiate
 from torchsims.steppers._replicas import ReplicaCheck, make_equal
@@ -231,7 +231,7 @@ class Stepper(Saved, Generic[R]):
 
     def _reversals(self) -> list[Callable[[], None]]:
         """Return functions that restore what a step may change besides statistics, parameters and optimizers."""
-        tasks, buffers = replace(self._tasks), [each.snapshot() for each in self._all_buffers()]
+        tasks, buffers = copy(self._tasks), [each.snapshot() for each in self._all_buffers()]
 
         def restore() -> None:
             self._tasks = tasks
@@ -284,7 +284,7 @@ class Stepper(Saved, Generic[R]):
 
     def _drop_gradients(self) -> None:
         for optimizer in self._optimizers():
-            optimizer.zero_grad(set_to_none=True)
+            drop_gradients(optimizer)
         for p in self._theta:
             p.grad = None
 
