@@ -139,19 +139,24 @@ def convert(model: nn.Sequential) -> None:
 
 
 def remove(model: nn.Sequential) -> None:
-    model[0].bias = None
+    model[0].register_parameter("bias", None)
 
 
 def rename(model: nn.Sequential) -> None:
-    model.add_module("other", model.pop(0))
+    model.add_module("other", model[0])
+    del model[0]
+
+
+def exchange(model: nn.Sequential) -> None:
+    model[2] = nn.ReLU()
 
 
 def check_tables() -> None:
-    for change in (freeze, replace, convert, remove, rename):
-        model = nn.Sequential(nn.Linear(1, 1), nn.Linear(1, 1, bias=False))
+    for change in (freeze, replace, convert, remove, rename, exchange):
+        model = nn.Sequential(nn.Linear(1, 1), nn.Linear(1, 1, bias=False), nn.Tanh())
         before = private.signature(model)
-        with torch.no_grad():
-            model[0].weight.add_(1)
+        for p in model.parameters():
+            p.data.add_(1)
         model.eval()
         assert private.signature(model) == before
         change(model)

@@ -162,7 +162,7 @@ def _remember(value: Any, tensors: list[Tensor]) -> Any:
             tensors += value.values()
             return copied
         for key, each in value.items():
-            if not isinstance(each, _CONSTANT):
+            if type(each) not in _CONSTANT:
                 copied[key] = _remember(each, tensors)
         return copied
     if isinstance(value, Tensor):

@@ -5,6 +5,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -57,19 +58,25 @@ def value_restorer(tensors: Sequence[Tensor]) -> Callable[[], None]:
     return partial(overwrite, tensors, clones(tensors))
 
 
+_IS_SPARSE = attrgetter("is_sparse")
+
+
 def _are_ordinary(tensors: Sequence[Tensor]) -> bool:
     """Return whether no tensor has a class of its own, such as that of sharded parameters, and all are dense."""
-    return {*map(type, tensors)} <= {Tensor, nn.Parameter} and not any(tensor.is_sparse for tensor in tensors)
+    return {*map(type, tensors)} <= {Tensor, nn.Parameter} and not any(map(_IS_SPARSE, tensors))
 
 
 def signature(module: nn.Module) -> list[object]:
-    """Return what is different if a parameter was added, removed, replaced, frozen or converted; quick to compare."""
+    """Return what is different if a parameter or module was added, removed, replaced, frozen or converted.
+
+    It is quick to make and to compare. Ids are those of objects that someone holds.
+    """
     found: list[object] = []
     for name, p in module._parameters.items():
         found += (name, id(p)) if p is None else (name, id(p), p.requires_grad, p.dtype, p.device)
     for name, child in module._modules.items():
         if child is not None:
-            found += (name, signature(child))
+            found += (name, id(child), signature(child))
     return found
 
 
