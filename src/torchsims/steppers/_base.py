@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -231,10 +230,10 @@ class Stepper(Saved, Generic[R]):
 
     def _reversals(self) -> list[Callable[[], None]]:
         """Return functions that restore what a step may change besides statistics, parameters and optimizers."""
-        tasks, buffers = copy(self._tasks), [each.snapshot() for each in self._all_buffers()]
+        known, buffers = dict(vars(self._tasks)), [each.snapshot() for each in self._all_buffers() if each.names]
 
         def restore() -> None:
-            self._tasks = tasks
+            vars(self._tasks).update(known)
             self._drop_gradients()
 
         return [*buffers, value_restorer(self._renormalized), self._ranks.restorer(), restore]
