@@ -1,10 +1,11 @@
 """Operators that a step dispatches, and what it takes beyond its passes: a count, the same on every machine.
 
-    python bench/operators.py [--tasks 4 16] [--seconds 10]
+    python bench/operators.py [--tasks 4 16] [--seconds 10] [--fused]
 
 Prints a table of every method. An operator stands for the launch of a kernel, which is what a small step on an
 accelerator pays for. The passes are those of a step by hand, so that the counts include the undo and all checks. With
-`--seconds` it also measures the time of a step as a multiple of one by hand, at the first number of tasks.
+`--seconds` it also measures the time of a step as a multiple of one by hand, at the first number of tasks; with
+`--fused`, Adam is one operator.
 """
 
 import argparse
@@ -19,7 +20,8 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from steps import OUTER, Batch, Method, Net, Setting, Step, by_hand, forward_pass, methods, row, rule, task_losses
+import steps
+from steps import Batch, Method, Net, Setting, Step, by_hand, forward_pass, methods, row, rule, task_losses
 from torchsims import Aggregated, aggregations
 
 BLOCK = 10  # steps that are measured at once, so that a method runs with warm caches as in a loop of its own
@@ -62,7 +64,7 @@ def operators(step: Step, warmup: int = 3) -> int:
 def one_gradient_per_task(model: Net, batch: Batch) -> Step:
     """Return the passes of a gradient-level method: one backward pass per task, and the mean of the gradients."""
     parameters = list(model.parameters())
-    optimizer = OUTER(parameters)
+    optimizer = steps.OUTER(parameters)
 
     def step() -> None:
         optimizer.zero_grad()
@@ -95,7 +97,7 @@ class Counts:
 
 
 def aggregated(model: Net, batch: Batch, kind: type[aggregations.Aggregation]) -> Step:
-    return partial(Aggregated(model, kind(), outer=OUTER).step, task_losses, batch)
+    return partial(Aggregated(model, kind(), outer=steps.OUTER).step, task_losses, batch)
 
 
 def gradient_level() -> dict[str, Callable[[Net, Batch], Step]]:
@@ -134,15 +136,15 @@ def seconds(step: Step) -> float:
 def times(tasks: int, budget: float) -> None:
     names = ("EW", "LogMerit", "FAMO", "SIMS, joint", "SIMS, sequential")
     hand = by_hand(*SMALL.make(tasks))
-    steps = {"by hand": by_hand(*SMALL.make(tasks))}
-    steps |= {name: methods()[name].make(*SMALL.make(tasks)) for name in names}
-    ratios: dict[str, list[float]] = {name: [] for name in steps}
+    compared = {"by hand": by_hand(*SMALL.make(tasks))}
+    compared |= {name: methods()[name].make(*SMALL.make(tasks)) for name in names}
+    ratios: dict[str, list[float]] = {name: [] for name in compared}
     yardstick: list[float] = []
-    for step in (hand, *steps.values()):
+    for step in (hand, *compared.values()):
         seconds(step)
     end = time.monotonic() + budget
-    while time.monotonic() < end or len(yardstick) < 3 * len(steps):
-        for name, step in steps.items():
+    while time.monotonic() < end or len(yardstick) < 3 * len(compared):
+        for name, step in compared.items():
             before = seconds(hand)
             yardstick.append(before)
             ratios[name].append(seconds(step) / before)
@@ -158,7 +160,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", type=int, nargs="+", default=[4, 16])
     parser.add_argument("--seconds", type=float, default=0.0)
+    parser.add_argument("--fused", action="store_true")
     arguments = parser.parse_args()
+    if arguments.fused:
+        steps.OUTER, steps.INNER = (partial(each, fused=True) for each in (steps.OUTER, steps.INNER))
     torch.set_num_threads(1)
     print(f"{SMALL.title}, Adam; torch {torch.__version__}\n")
     table(arguments.tasks)
