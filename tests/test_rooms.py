@@ -18,19 +18,20 @@ ALLOWED: dict[str, set[str]] = {
     "_statistics": set(),
     "_starvation": set(),
     "registry": set(),
+    "spaces": set(),
     "transforms": set(),
     "merit": {"transforms"},
     "losses": set(),
     "normalizers": {"_statistics"},
-    "scalarizations": {"_draws", "_extras", "_statistics", "merit", "transforms"},
-    "aggregations": {"_draws", "_extras", "_statistics", "transforms"},
+    "scalarizations": {"_draws", "_extras", "_statistics", "merit", "spaces", "transforms"},
+    "aggregations": {"_draws", "_extras", "_statistics", "spaces", "transforms"},
     "steppers": {"_extras", "_statistics", *LOWER},
     "diagnosis": {"steppers"},
     "problems": set(),
     "data": {"_extras", "_limits", "registry"},
     "metrics": {"_extras"},
-    "models": {"_extras", "losses", "registry"},
-    "methods": {"registry", "steppers", *LOWER},
+    "models": {"_extras", "losses", "registry", "spaces"},
+    "methods": {"registry", "spaces", "steppers", *LOWER},
     "workloads": {"_extras", "_limits", "registry", "losses", "data", "models", "metrics"},
     "training": {"_starvation", "registry", "losses", "steppers", "diagnosis", "methods", "models", "workloads"},
     "sklearn": {"_extras", "_starvation", "losses", "registry", "data", "models", "methods", "training"},
@@ -38,7 +39,10 @@ ALLOWED: dict[str, set[str]] = {
     "huggingface": {"_extras", "losses", "steppers"},
     "reporting": {"registry", "diagnosis", "metrics", "training", "workloads"},
     "synthetic": {"problems", "reporting", "training", *LOWER},
-    "sweeps": {"_limits", "_starvation", "registry", "methods", "models", "reporting", "training", "workloads"},
+    "sweeps": {
+        *("_extras", "_limits", "_starvation", "registry", "spaces"),
+        *("methods", "models", "reporting", "training", "workloads"),
+    },
     "experiments": {"registry", "problems", "reporting", "scalarizations", "sweeps", "synthetic", "training"},
     "cli": {
         "__version__",
@@ -53,8 +57,8 @@ ALLOWED: dict[str, set[str]] = {
     },
 }
 CORE = {"torch", "numpy"}
-# What a room may import beside the core: the extras `experiments`, `gradient`, `huggingface`, `lightning`, `tables` and
-# `vision`.
+# What a room may import beside the core: the extras `experiments`, `gradient`, `huggingface`, `lightning`, `sweeps`,
+# `tables` and `vision`.
 EXTRAS: dict[str, set[str]] = {
     "aggregations": {"torchjd"},
     "scalarizations": {"torchjd"},
@@ -68,7 +72,7 @@ EXTRAS: dict[str, set[str]] = {
     "training": {"filelock", "safetensors", "tomli_w"},
     "reporting": {"jinja2", "matplotlib", "rich"},
     "synthetic": {"matplotlib"},
-    "sweeps": {"matplotlib"},
+    "sweeps": {"matplotlib", "optuna", "submitit"},
     "experiments": {"matplotlib"},
     "cli": {"typer"},
 }

@@ -165,7 +165,7 @@ def test_compare_leaves_everything(compared: Path) -> None:
     assert [row["method"] for row in found["rows"]] == ["EW", "SIMS, tau 1", "STL, EW"]
     assert all(row["seeds"] == 2 for row in found["rows"])
     assert found["rows"][0]["Delta_b"] == pytest.approx(0, abs=1e-12)  # a mean relative to itself
-    assert "EW | 1 + 1 | 2 | 0.0" in (compared / "table.md").read_text()
+    assert "EW | 1+1 | 2 | 0.0" in (compared / "table.md").read_text()
     runs = found["details"]["Runs"]
     values = [row["depth abs_err"] for row in runs if row["method"] == "EW"]
     assert found["rows"][0]["depth abs_err"] == pytest.approx(sum(values) / 2)

@@ -39,6 +39,7 @@ def finished_run(label: str, seed: int, epochs: int = 10, ends: int | None = Non
     history = History(
         losses={task: diverged(10.0**i * skill / epoch**0.7) for i, task in enumerate(METRICS)},
         weights={task: diverged(epoch**0.7 / 10.0**i / skill) for i, task in enumerate(METRICS)},
+        influence={task: diverged(np.full(epochs, skill / len(METRICS))) for task in METRICS},
         merit=diverged(np.full(epochs, 1.4)),
         validation={
             task: {name: diverged(TYPICAL[name] * (1 - 0.5 * (1 if up else -1) / epoch)) for name, up in of.items()}

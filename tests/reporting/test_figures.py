@@ -2,7 +2,10 @@
 
 import io
 import math
+import re
 from collections.abc import Callable
+from dataclasses import replace
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -13,6 +16,7 @@ from torchsims.reporting import heat_maps, metric_against
 from torchsims.reporting._bars import delta_bars, paired_change
 from torchsims.reporting._curves import training_curves, validation_curves, weight_curves
 from torchsims.reporting._pictures import colour_map, predictions
+from torchsims.reporting._svg import figure_svg
 from torchsims.training.config import RunConfig
 from torchsims.training.run import History, Run
 
@@ -27,7 +31,7 @@ def _saved(figure: Figure) -> bytes:
     ("draw", "title"),
     [
         (training_curves, "seg: training loss"),
-        (weight_curves, "seg: weight"),
+        (weight_curves, "seg: share in the step"),
         (validation_curves, "seg: validation miou ↑"),
     ],
 )
@@ -56,6 +60,46 @@ def test_a_curve_is_the_mean_and_a_cross_marks_where_a_run_diverged() -> None:
     losses = np.array([run.history.losses["seg"] for run in runs], dtype=float)
     np.testing.assert_allclose(np.asarray(mean.get_ydata(), dtype=float), np.nanmean(losses, axis=0))
     assert np.asarray(cross.get_xdata()).tolist() == [4]
+
+
+def test_a_ring_marks_the_selected_epoch_on_the_mean() -> None:
+    runs = [finished_run("EW", seed, pictures=False) for seed in range(2)]
+    assert all(line.get_marker() != "o" for line in training_curves(runs).axes[0].lines)
+    best = [replace(run, config=replace(run.config, select="best"), selected=3 + run.seed) for run in runs]
+    mean, rings = validation_curves(best).axes[0].lines
+    assert np.asarray(rings.get_xdata()).tolist() == [3, 4]
+    np.testing.assert_array_equal(np.asarray(rings.get_ydata()), np.asarray(mean.get_ydata())[2:4])
+    words = [text.get_text() for text in validation_curves(best).legends[0].get_texts()]
+    assert words == ["EW", "selected epoch"]
+
+
+def test_a_figure_of_the_page_has_its_texts_and_no_name_twice() -> None:
+    runs = finished_runs(["EW", '<b> & "c" #000000', "$x$"], seeds=2)
+    names: list[str] = []
+    first = figure_svg(training_curves(runs), "A <caption>", "a")
+    assert first == figure_svg(training_curves(runs), "A <caption>", "a")
+    for text in (first, figure_svg(predictions(runs), "A <caption>", "b")):
+        assert text is not None
+        root = ElementTree.fromstring(text)
+        assert root.attrib["aria-label"] == "A <caption>"
+        words = ["".join(element.itertext()).strip() for element in root.iter("text")]
+        assert {"EW", "$x$"} <= set(words)
+        assert '"c" #000000' in " ".join(words)  # a name is not a colour
+        found = [element.attrib["id"] for element in root.iter() if "id" in element.attrib]
+        used = re.findall(r'(?:href="#|url\(#)([\w-]+)', text)
+        assert set(used) == set(found)
+        names += found
+        styles = " ".join(element.attrib.get("style", "") for element in root.iter())
+        assert "#000000" not in styles
+        assert "#ffffff" not in styles
+        assert "DejaVu" not in styles
+    assert len(names) == len(set(names))
+
+
+def test_a_very_large_figure_is_not_drawn_as_svg() -> None:
+    figure = Figure()
+    figure.subplots().scatter(*np.random.default_rng(0).random((2, 20_000)))
+    assert figure_svg(figure, "", "a") is None
 
 
 def test_predictions_have_a_row_per_label_and_a_column_per_task() -> None:

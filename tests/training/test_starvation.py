@@ -15,7 +15,7 @@ import pytest
 from torchsims import cli
 from torchsims._starvation import StarvationMonitor, StarvationWarning
 from torchsims.sklearn import MultiTaskEstimator
-from torchsims.sweeps.local import run_all
+from torchsims.sweeps.running import run_all
 from torchsims.training import Execution, RunConfig, resolve, train
 
 Array = npt.NDArray[np.float64]

@@ -1,13 +1,14 @@
 """The base classes of gradient-level methods."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal, final
 
 import torch
 from torch import Tensor
 
 from torchsims._statistics import WithStatistics
+from torchsims.spaces import Space
 from torchsims.transforms import Identity, Transform
 
 
@@ -32,6 +33,9 @@ class Aggregation(WithStatistics, ABC):
 
     transform: ClassVar[Transform] = Identity()
     """The function of the losses whose gradients the method is made for."""
+
+    search_space: ClassVar[Mapping[str, Space]] = {}
+    """What is worth trying for its options."""
 
     def __init__(self, tasks: Sequence[str] | None = None) -> None:
         super().__init__()

@@ -1,12 +1,14 @@
 """CAGrad: conflict-averse gradient descent."""
 
-from typing import final
+from collections.abc import Mapping
+from typing import ClassVar, final
 
 import torch
 from torch import Tensor
 
 from torchsims._extras import needs
 from torchsims.aggregations._torchjd import TorchJDWeighting
+from torchsims.spaces import Range, Space
 
 
 @final
@@ -34,6 +36,8 @@ class CAGrad(TorchJDWeighting):
     """
 
     unit_trace = True
+
+    search_space: ClassVar[Mapping[str, Space]] = {"c": Range(0.1, 0.9, log=False)}
 
     def __init__(self, c: float = 0.5, *, rescale: bool = False, norm_eps: float = 1e-4) -> None:
         super().__init__()

@@ -1,11 +1,13 @@
 """DB-MTL: dual balancing of losses and gradients."""
 
+from collections.abc import Mapping
 from typing import ClassVar, final
 
 import torch
 from torch import Tensor
 
 from torchsims.aggregations._base import Aggregation
+from torchsims.spaces import Range, Space
 from torchsims.transforms import Log, Transform
 
 
@@ -31,6 +33,8 @@ class DBMTL(Aggregation):
 
     transform: ClassVar[Transform] = Log()
     average: Tensor
+
+    search_space: ClassVar[Mapping[str, Space]] = {"beta": Range(0.1, 0.99, log=False)}
 
     def __init__(self, beta: float = 0.9) -> None:
         super().__init__()

@@ -1,9 +1,11 @@
 """FairGrad: alpha-fair progress of the tasks."""
 
-from typing import final
+from collections.abc import Mapping
+from typing import ClassVar, final
 
 from torchsims._extras import needs
 from torchsims.aggregations._torchjd import TorchJDWeighting
+from torchsims.spaces import Range, Space
 
 
 @final
@@ -29,6 +31,8 @@ class FairGrad(TorchJDWeighting):
         >>> FairGrad()(torch.tensor([[4.0, 0.0], [0.0, 1.0]])).round(decimals=4)
         tensor([1., 1.])
     """
+
+    search_space: ClassVar[Mapping[str, Space]] = {"alpha": Range(0.5, 5.0)}
 
     def __init__(self, alpha: float = 1.0, *, max_iters: int | None = None) -> None:
         super().__init__()

@@ -1,13 +1,14 @@
 """GradNorm: weights for equal training rates."""
 
-from collections.abc import Sequence
-from typing import final
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, final
 
 import torch
 from torch import Tensor, nn
 
 from torchsims._statistics import EpochMean
 from torchsims.aggregations._base import WeightedAggregation
+from torchsims.spaces import Range, Space
 
 
 @final
@@ -39,6 +40,8 @@ class GradNorm(WeightedAggregation):
 
     positive: bool = True
     initial: Tensor
+
+    search_space: ClassVar[Mapping[str, Space]] = {"alpha": Range(0.1, 3.0, log=False)}
 
     def __init__(
         self,

@@ -1,6 +1,7 @@
 """GradVac: gradient vaccine."""
 
-from typing import Any, final
+from collections.abc import Mapping
+from typing import Any, ClassVar, final
 
 import torch
 from torch import Tensor
@@ -9,6 +10,7 @@ from torchsims._draws import Draws
 from torchsims._extras import needs
 from torchsims.aggregations._base import WeightedAggregation
 from torchsims.aggregations._torchjd import from_gramian
+from torchsims.spaces import Range, Space
 
 
 @final
@@ -36,6 +38,8 @@ class GradVac(WeightedAggregation):
     """
 
     phi: Tensor
+
+    search_space: ClassVar[Mapping[str, Space]] = {"beta": Range(0.01, 0.99, log=False)}
 
     def __init__(self, beta: float = 0.5, *, eps: float = 1e-8, seed: int = 0) -> None:
         super().__init__()

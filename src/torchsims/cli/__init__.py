@@ -9,9 +9,11 @@ from torchsims import __version__
 from torchsims.cli._diagnose import diagnose
 from torchsims.cli._inputs import bad_input
 from torchsims.cli._models import models
+from torchsims.cli._plan import plan
 from torchsims.cli._reproduce import reproduce
 from torchsims.cli._runs import export, predict, report
 from torchsims.cli._train import compare, train
+from torchsims.cli._tune import tune
 
 __all__ = ["app", "main"]
 
@@ -51,6 +53,8 @@ for _command, _name in ((train, "train"), (compare, "compare"), (predict, "predi
 app.command("diagnose")(diagnose)
 app.command("export")(export)
 app.command("models")(models)
+app.command("plan")(plan)
+app.command("tune")(tune)
 app.add_typer(reproduce, name="reproduce")
 
 

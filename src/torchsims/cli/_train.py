@@ -113,7 +113,7 @@ def _run(resolved: "Resolved", out: Path, execution: Execution, *, resume: bool,
             bar = ProgressBar(progress, resolved.label, warn)
             run = train_and_report(resolved, out, callbacks=[bar], execution=execution, draw=True)
     except StoppedError:
-        _stopped(f"torchsims train --resume --out {join([str(out)])}")
+        stopped(f"torchsims train --resume --out {join([str(out)])}")
     except (ValueError, RuntimeError, OSError) as error:
         saved = f" What was trained before is saved in {out}." if (out / CHECKPOINT).exists() else ""
         raise typer.TyperException(f"{error}{saved}") from error
@@ -126,7 +126,8 @@ def _run(resolved: "Resolved", out: Path, execution: Execution, *, resume: bool,
         typer.echo(f"Page: {out / 'report.html'}")
 
 
-def _stopped(command: str) -> NoReturn:
+def stopped(command: str) -> NoReturn:
+    """Say how to resume, and exit as an interrupted command does."""
     from torchsims.training.world import first_process
 
     if first_process():
@@ -159,6 +160,11 @@ def _compare(
     comparison = Comparison(f"Methods on {Spec.parse(base.data).name}", configs, baseline)
     words = ["torchsims", "compare", *(["--config", str(config)] if config else [])]
     out = out or Path("runs") / "compare"
+    if chosen.tune and not dry_run:
+        from torchsims.cli._tune import tune_first
+
+        comparison = tune_first(comparison, chosen, out, given, words, resume=resume)
+        resume = True  # the folder is this command's by now
     run_comparison_command(comparison, out, given, words, resume=resume, dry_run=dry_run)
 
 
@@ -167,7 +173,8 @@ def run_comparison_command(
 ) -> None:
     """Run a comparison, write its folder, print its table; ``words`` are the command without its options."""
     from torchsims.reporting import live_table, write_report
-    from torchsims.sweeps import check_cells, run_comparison
+    from torchsims.sweeps import check_cells, make_executor, run_comparison
+    from torchsims.sweeps.running import make_cells
     from torchsims.training import StoppedError, resolve
     from torchsims.training.checkpoints import CHECKPOINT
     from torchsims.training.world import first_process, processes
@@ -179,6 +186,11 @@ def run_comparison_command(
         for each in resolved:
             each.check_batches(processes())
         check_cells(resolved, out)
+        executor = make_executor(execution.on)
+        if dry_run:
+            typer.echo(executor.describe(make_cells(resolved, out), out, execution))
+        else:
+            executor.check()
     if describe_data(resolved[0], dry_run):
         return
     if first_process():
@@ -191,7 +203,7 @@ def run_comparison_command(
             return
         write_report(report, out, time.perf_counter() - begin, into=True)
     except (StoppedError, KeyboardInterrupt):
-        _stopped(f"{command} --resume --out {join([str(out)])}")
+        stopped(f"{command} --resume --out {join([str(out)])}")
     except (RuntimeError, OSError) as error:
         raise typer.TyperException(f"{error} Finished runs are in {out}.") from error
     print_report(report, out)
@@ -204,10 +216,12 @@ def print_report(report: "Report", out: Path) -> None:
     from torchsims.reporting import markdown
 
     typer.echo(markdown(report.rows, report.columns))
+    if report.verdict is not None:
+        typer.echo("\n" + " ".join(filter(None, report.verdict.sentences)))
     typer.echo(f"Page: {out / 'report.html'}")
     for starved in report.starved:
         warn(f"{starved} Option `augment=0.1` of the method, or a larger `tau`, helps.")
 
 
-train = add_options(_train, RunConfig, Execution, without=("jobs",))
+train = add_options(_train, RunConfig, Execution, without=("jobs", "on", "processes"))
 compare = add_options(_compare, ComparisonConfig, RunConfig, Execution, without=("method", "seed"))

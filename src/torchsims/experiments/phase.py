@@ -44,7 +44,7 @@ def run(settings: Settings, progress: Progress) -> Report:
     )
     reached = outcome.reached.double().reshape(*map(len, axes), -1).sum(-1).numpy()
     figure = heat_maps(
-        {rf"augment $\rho$ = {augment:g}": panel for augment, panel in zip(settings.augments, reached, strict=True)},
+        {f"augment = {augment:g}": panel for augment, panel in zip(settings.augments, reached, strict=True)},
         ("inner rate / outer rate", settings.ratios),
         (r"temperature $\tau$", settings.taus),
         f"runs of {len(starts)} that reach the front",

@@ -3,8 +3,8 @@
     torchsims reproduce starvation --data table --csv FILE --targets a,b,c --seeds 2
 
 A merit function looks at the task with the least room to improve, so that a small temperature or a fast challenger can
-leave another one behind. One map shows the mean improvement over EW, the other one how far the worst task falls behind
-its best cell.
+leave another one behind. One map shows the mean improvement over EW, or the mean rank where nothing can be relative to
+EW, the other one how far the worst task falls behind its best cell.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from torchsims.reporting import delta_b_by_label, heat_maps, worst_shortfalls
+from torchsims.reporting import heat_maps, score_runs, worst_shortfalls
 from torchsims.sweeps import Comparison, method_grid, with_variant
 from torchsims.training import Run, RunConfig, label_of
 
@@ -33,10 +33,10 @@ def comparison(config: RunConfig, seeds: int) -> Comparison:
     baseline = with_variant(config, "ew")
 
     def figures(runs: Sequence[Run]) -> Mapping[str, Figure]:
-        relative = delta_b_by_label(runs, label_of(baseline))
+        score = score_runs(runs, label_of(baseline))
         behind = worst_shortfalls([run for run in runs if run.label != label_of(baseline)])
         return {
-            "delta_map": _maps(relative, labels, "Delta_b"),
+            "delta_map": _maps(score.values, labels, score.name, low_is_good=not score.higher_is_better),
             "worst_task": _maps(behind, labels, "worst task behind its best cell", low_is_good=True),
         }
 

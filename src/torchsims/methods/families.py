@@ -14,6 +14,7 @@ from torchsims.aggregations import Aggregation
 from torchsims.normalizers import Normalizer
 from torchsims.registry import choose, convert_options, convert_value, normalize_name, option_defaults
 from torchsims.scalarizations import Scalarization
+from torchsims.spaces import Choice, Range, Space
 from torchsims.steppers import SIMS, Aggregated, OptimizerFactory, Regularizer, Scalarized, Stepper
 from torchsims.transforms import Asinh, FlooredLog, Identity, Log, Power, Transform
 
@@ -53,9 +54,17 @@ class Family(ABC):
         """Whether it can be told which tasks matter more."""
         return isinstance(self._kind, type) and "preference" in signature(self._kind).parameters
 
+    def search_space(self, tasks: Sequence[str]) -> dict[str, Space]:
+        """Return what is worth trying, by option."""
+        return dict(getattr(self._kind, "search_space", {}))
+
     def passes_with(self, options: Mapping[str, Any]) -> str:
         """Return the forward + backward passes per step with some options."""
         return self.passes
+
+    @abstractmethod
+    def count_passes(self, options: Mapping[str, Any], tasks: int, micro_batches: int) -> tuple[float, float]:
+        """Return the forward and the backward passes of every item, the mean over steps, with some options."""
 
     def convert(self, what: str, options: Mapping[str, str]) -> dict[str, Any]:
         """Return the texts of options as values."""
@@ -97,6 +106,15 @@ class MeritFamily(Family):
         # Joint by default: a single process has the room, and it is the faster of two ways to the same numbers.
         self.defaults = {**self._own, "evaluation": "joint", "ratio": RATIO, **own, "normalizer": "none"}
 
+    def count_passes(self, options: Mapping[str, Any], tasks: int, micro_batches: int) -> tuple[float, float]:
+        together = options.get("evaluation", "joint") == "joint"
+        again = options.get("order") == "alternating"  # the losses of the challenger after its step
+        return (4 if micro_batches > 1 else 2 if together else 3) + again, 2
+
+    def search_space(self, tasks: Sequence[str]) -> dict[str, Space]:
+        usual: dict[str, Space] = {"tau": Range(0.1, 10.0), "ratio": Range(1.2, 10.0), "augment": Choice((0.0, 0.1))}
+        return usual | super().search_space(tasks)
+
     def build(
         self,
         model: nn.Module,
@@ -135,12 +153,22 @@ class ScalarizedFamily(Family):
         by_task = getattr(kind, "options_by_task", None)  # none of TorchJD's has it
         self._by_task: str | None = by_task if isinstance(kind, type) else None
 
+    def count_passes(self, options: Mapping[str, Any], tasks: int, micro_batches: int) -> tuple[float, float]:
+        return int(self.passes[0]) + (micro_batches > 1), 1
+
     def convert(self, what: str, options: Mapping[str, str]) -> dict[str, Any]:
         if self._by_task is None:
             return super().convert(what, options)
         known = {key: text for key, text in options.items() if key in self.defaults}
         by_task = {key: convert_value(key, text, float) for key, text in options.items() if key not in known}
         return super().convert(what, known) | {self._by_task: by_task}
+
+    def search_space(self, tasks: Sequence[str]) -> dict[str, Space]:
+        found = super().search_space(tasks)
+        if self._by_task is None or self._by_task not in found:
+            return found
+        by_task, first = found.pop(self._by_task), Choice((1.0,))  # a common factor acts like a learning rate
+        return found | {task: by_task if number else first for number, task in enumerate(tasks)}
 
     def build(
         self,
@@ -169,6 +197,11 @@ class AggregatedFamily(Family):
     def passes_with(self, options: Mapping[str, Any]) -> str:
         every = options.get("every", 1)
         return self.passes if every == 1 else f"1 + m every {every} steps, else 1 + 1"
+
+    def count_passes(self, options: Mapping[str, Any], tasks: int, micro_batches: int) -> tuple[float, float]:
+        every = options.get("every", 1)
+        between = 2 if micro_batches > 1 else 1  # forward passes of a step with weights that it holds
+        return (1 + between * (every - 1)) / every, (tasks + every - 1) / every
 
     def build(
         self,

@@ -12,6 +12,7 @@ from torch.optim import Adam
 from torchsims import aggregations, scalarizations
 from torchsims.methods.families import find_family
 from torchsims.registry import Registry, Spec, normalize_name, option_text
+from torchsims.spaces import Space
 from torchsims.steppers import FOOPS, SIMS, OptimizerFactory, Regularizer, Stepper
 
 
@@ -75,8 +76,8 @@ class Method:
         self._family = find_family(kind, self.name)
         self.options = self._family.convert(f"method `{self.name}`", spec.options)
         self._texts = _texts(self.options)
-        class_name = (kind if isinstance(kind, type) else type(kind)).__name__
-        self.label = ", ".join([class_name, *(f"{key} {text}" for key, text in self._texts.items())])
+        self.class_name = (kind if isinstance(kind, type) else type(kind)).__name__
+        self.label = ", ".join([self.class_name, *(f"{key} {text}" for key, text in self._texts.items())])
 
     def __str__(self) -> str:
         return str(Spec(self.name, dict(sorted(self._texts.items()))))
@@ -91,10 +92,31 @@ class Method:
         """Forward + backward passes per step."""
         return self._family.passes_with(self.options)
 
+    def count_passes(self, tasks: int, *, evaluation: str = "auto", micro_batches: int = 1) -> str:
+        """Return the forward and backward passes per step with so many tasks; a mean over steps, if they differ.
+
+        Example:
+            >>> Method("sims").count_passes(3), Method("mgda").count_passes(3), Method("mgda:every=4").count_passes(3)
+            ('2+2', '1+3', '1+1.5')
+        """
+        options = ({} if evaluation == "auto" else {"evaluation": evaluation}) | self.options
+        forward, backward = self._family.count_passes(options, tasks, micro_batches)
+        return f"{forward:.3g}+{backward:.3g}"
+
     @property
     def defaults(self) -> Mapping[str, Any]:
         """All options with their defaults."""
         return self._family.defaults
+
+    def search_space(self, tasks: Iterable[str]) -> dict[str, Space]:
+        """Return what is worth trying for the options that are not given.
+
+        Example:
+            >>> Method("stch:normalize=yes").search_space(["a", "b"])
+            {'mu': Range(low=0.1, high=10.0, log=True)}
+        """
+        found = self._family.search_space(list(tasks))
+        return {name: space for name, space in found.items() if name not in self._texts}
 
     def check(self, tasks: Iterable[str], preference: Mapping[str, float] | None = None) -> None:
         """Raise the error that a bad option leads to; draw no random number."""

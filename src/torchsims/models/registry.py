@@ -11,6 +11,7 @@ from torch import nn
 
 from torchsims.models.single_task import SingleTask
 from torchsims.registry import Registry, Spec, choose, convert_options, is_class_path, option_text
+from torchsims.spaces import Space
 
 __all__ = ["MODELS", "SINGLE_TASK", "Architecture", "network_name"]
 
@@ -125,6 +126,15 @@ class Architecture:
             expected = ", ".join(["outputs", *given])
             raise ValueError(f"Model `{self.name}` should take the arguments {expected}. Found: {error}.") from error
         return network, given
+
+    def search_space(self) -> dict[str, Space]:
+        """Return what its class says is worth trying, by option.
+
+        Example:
+            >>> sorted(Architecture("mlp", {}).search_space())
+            ['dropout', 'hidden', 'layers']
+        """
+        return dict(getattr(_load(self.name), "search_space", {}))
 
     def check_sources(self) -> None:
         """Raise if a file that the network is read from is missing."""

@@ -16,9 +16,11 @@ from torchsims.reporting._tables import Column, Row, markdown
 
 if TYPE_CHECKING:  # what `__getattr__` does, for readers and type checkers
     from torchsims.reporting._bars import heat_maps, metric_against
-    from torchsims.reporting._comparison import comparison_report, delta_b_by_label, run_report, worst_shortfalls
+    from torchsims.reporting._comparison import comparison_report, run_report, worst_shortfalls
     from torchsims.reporting._diagnosis import diagnosis_report
     from torchsims.reporting._predictions import output_names, prediction_report
+    from torchsims.reporting._scores import Score, delta_b_by_label, score_runs
+    from torchsims.reporting._trials import trials_figure
 
 __all__ = [
     "Advance",
@@ -28,6 +30,7 @@ __all__ = [
     "Row",
     "RunState",
     "RunStatus",
+    "Score",
     "ShowStatus",
     "check_output_dir",
     "comparison_report",
@@ -41,16 +44,20 @@ __all__ = [
     "prediction_report",
     "run_report",
     "runs_table",
+    "score_runs",
     "show_progress",
+    "trials_figure",
     "worst_shortfalls",
     "write_report",
 ]
 
 _HOMES = {
     "_bars": ("heat_maps", "metric_against"),
-    "_comparison": ("comparison_report", "delta_b_by_label", "run_report", "worst_shortfalls"),
+    "_comparison": ("comparison_report", "run_report", "worst_shortfalls"),
     "_diagnosis": ("diagnosis_report",),
     "_predictions": ("output_names", "prediction_report"),
+    "_scores": ("Score", "delta_b_by_label", "score_runs"),
+    "_trials": ("trials_figure",),
 }
 
 

@@ -11,10 +11,10 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from torchsims.reporting._runs import mean
-from torchsims.reporting._style import COLOURS, WIDTH, add_legend, figure_text
+from torchsims.reporting._style import BAR, COLOURS, INK, LINK, PAPER, WIDTH, add_legend, figure_text
 
 LINE = 0.36  # inches of a label of one or two lines
-LETTERS = 50  # in a line of a label
+LETTERS = 26  # in a line of a label
 AROUND = 0.9  # inches beside the labels
 TICK_LETTERS = 28  # in a line of a label at an axis of a heat map
 PANEL = 1.9  # inches of a curve
@@ -27,7 +27,7 @@ def delta_bars(values: Mapping[str, Sequence[float]], name: str = "Delta_b") -> 
     figure, axis = _label_axis(values, name)
     for at, numbers in enumerate(values.values()):
         if isfinite(center := mean(numbers)):
-            axis.barh(at, center, height=0.6, color="#9ecae1", edgecolor=BEFORE, linewidth=0.8)
+            axis.barh(at, center, height=0.6, color=BAR, edgecolor=BEFORE, linewidth=0.8)
         axis.plot(numbers, [at] * len(numbers), "o", color="black", markersize=4, alpha=0.75)
     axis.axvline(0.0, color="black", linewidth=0.8)
     return figure
@@ -39,7 +39,7 @@ def paired_change(before: Mapping[str, Sequence[float]], after: Mapping[str, Seq
     figure, axis = _label_axis(both, name, more=0.3)
     for at, label in enumerate(both):
         ends = [mean(values.get(label, ())) for values in (before, after)]
-        axis.plot(ends, [at, at], color="0.7", linewidth=3, solid_capstyle="round", zorder=1)
+        axis.plot(ends, [at, at], color=LINK, linewidth=3, solid_capstyle="round", zorder=1)
         for values, end, colour, mark, zorder in ((before, ends[0], BEFORE, "o", 3), (after, ends[1], AFTER, "D", 2)):
             numbers = values.get(label, ())
             axis.plot(numbers, [at] * len(numbers), mark, color=colour, markersize=4, alpha=0.6, zorder=zorder)
@@ -122,7 +122,7 @@ def heat_maps(
             text = f"{panel[cell]:z.{decimals}f}" if isfinite(panel[cell]) else "none"
             red, green, blue, _ = image.cmap(image.norm(panel[cell]))
             dark = 0.3 * red + 0.6 * green + 0.1 * blue < DARK
-            axis.text(cell[1], cell[0], text, ha="center", va="center", color="white" if dark else "black", fontsize=8)
+            axis.text(cell[1], cell[0], text, ha="center", va="center", color=PAPER if dark else INK, fontsize=8)
         turned = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if isinstance(across[1][0], str) else {}
         axis.set_xticks(range(len(across[1])), list(map(_tick, across[1])), **turned)
         axis.set_yticks(range(len(up[1])), list(map(_tick, up[1])))

@@ -6,25 +6,25 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from torchsims.metrics import delta_b
 from torchsims.registry import Spec
 from torchsims.reporting._bars import delta_bars, paired_change
 from torchsims.reporting._curves import cosine_curves, share_curves, training_curves, validation_curves, weight_curves
 from torchsims.reporting._pictures import predictions
-from torchsims.reporting._ranks import mean_ranks
 from torchsims.reporting._report import Failure, Report, Starved
 from torchsims.reporting._runs import last_epoch_runs, mean, mean_notes, run_columns, runs_table, summary_table
+from torchsims.reporting._scores import DELTA, Score, score_runs
 from torchsims.reporting._tables import Row
+from torchsims.reporting._verdict import find_verdict
 from torchsims.training.run import Run
 
-NEAR_ZERO = 0.05  # an R2 so small that numbers relative to it say little
 NOTHING: Mapping[str, Any] = {}
 CAPTIONS = {
     "rescaled": "The same with the losses as they are and with one of them multiplied.",
     "predictions": "An image of the test split: the labels, then what each method predicts.",
     "training": "Mean training loss per epoch, in the units of the data.",
     "validation": "Metrics of the validation split after each epoch.",
-    "weights": "Mean weight of each task per epoch.",
+    "weights": "Mean share of each task in a step, per epoch: its loss times the derivative of the objective by it, "
+    "over the sum of these products. One unit for all methods: the shares of a step sum to 1.",
     "gradient_shares": "Mean share of each task in the lengths of all gradients by the shared parameters, per epoch.",
     "cosines": "Mean cosine of the gradients of two tasks per epoch, of the six pairs with the lowest at most.",
 }
@@ -59,6 +59,7 @@ def run_report(
         figures=_run_figures([run]) if draw else {},
         captions=CAPTIONS,
         notes=[f"Metrics of the test split {epoch}; nothing was selected on it.", *notes, *mean_notes([run])],
+        data=run.data,
         starved=_starved([run]),
         failures=_failures([run]),
         run=run,
@@ -77,8 +78,8 @@ def comparison_report(
 ) -> Report:
     """Return the report of runs side by side; the metrics of a run that failed are NaN.
 
-    Without a run with the label ``baseline`` there is no Delta_b; where a metric of the baseline is zero, or an R2 is
-    close to it, mean ranks stand in for Delta_b. Further ``figures`` come first.
+    Where there is no run with the label ``baseline``, or nothing can be relative to one of its metrics, mean ranks
+    stand in for Delta_b. Further ``figures`` come first.
 
     Example:
         >>> from torchsims.training import RunConfig
@@ -89,67 +90,40 @@ def comparison_report(
         [0.0, 0.2]
     """
     runs = sorted(runs, key=lambda run: [other.label for other in runs].index(run.label))
-    unusable = _unusable_notes(runs, baseline)
-    name, score = ("mean rank", mean_ranks(runs)) if unusable else ("Delta_b", delta_b_by_label(runs, baseline))
+    score = score_runs(runs, baseline)
     last = last_epoch_runs(runs)
     epoch = "at the selected epoch" if last else "after the last epoch"
-    explained = f" Delta_b is a fraction, relative to the mean of {baseline}." if score and not unusable else ""
+    relative = score.name == DELTA and bool(score.values)
+    explained = f" Delta_b is a fraction, relative to the mean of {baseline}." if relative else ""
     return Report(
         title=title,
         command=command,
         settings=_common_settings(runs),
-        rows=summary_table(runs, {name: score}),
+        rows=summary_table(runs, {score.name: score.values}),
         details={
             "Runs": runs_table(runs),
             **({"Means after the last epoch": summary_table(last)} if last else {}),
             **({"Runs after the last epoch": runs_table(last)} if last else {}),
             **details,
         },
-        figures={**figures, **_score_figures(runs, score, name), **_run_figures(runs)},
+        figures={**figures, **_score_figures(runs, score), **_run_figures(runs)},
         captions=CAPTIONS
         | {
             "delta": f"Mean relative improvement over {baseline}; one dot per seed.",
             "ranks": "Mean rank over tasks and metrics, 1 is the best; one dot per seed.",
         },
-        columns=run_columns(runs, {name: not unusable}),
+        columns=run_columns(runs, {score.name: score.higher_is_better}),
         notes=[
             *notes,
             f"Metrics of the test split {epoch}: means over seeds and sample standard deviations.{explained}",
             *mean_notes(runs),
-            *unusable,
+            *score.notes,
         ],
+        verdict=find_verdict(runs, score, baseline),
+        data=next((run.data for run in runs if run.data), None),
         starved=_starved(runs),
         failures=_failures(runs),
     )
-
-
-def delta_b_by_label(runs: Sequence[Run], baseline: str) -> dict[str, list[float]]:
-    """Return Delta_b of every run against the mean of the baseline, by label; nothing without a run of the baseline.
-
-    It is NaN for all runs where a metric of the baseline is zero or NaN.
-
-    Example:
-        >>> from torchsims.training import RunConfig
-        >>> numbers, up = {"EW": 0.5, "SIMS": 0.75}, {"seg": {"miou": True}}
-        >>> runs = [Run(name, RunConfig(), {"seg": {"miou": x}}, up) for name, x in numbers.items()]
-        >>> delta_b_by_label(runs, "EW")
-        {'EW': [0.0], 'SIMS': [0.5]}
-    """
-    means = _baseline_means(runs, baseline)
-    zero = any(value == 0 for values in means.values() for value in values.values())
-    found: dict[str, list[float]] = {}
-    for run in runs if means else ():
-        found.setdefault(run.label, []).append(nan if zero else delta_b(run.metrics, means, run.higher_is_better))
-    return found
-
-
-def _baseline_means(runs: Sequence[Run], baseline: str) -> dict[str, dict[str, float]]:
-    """Return the mean of every metric of the baseline; nothing without a run of it."""
-    group = [run for run in runs if run.label == baseline]
-    return {
-        task: {metric: mean([run.metrics[task][metric] for run in group]) for metric in metrics}
-        for task, metrics in (group[0].metrics.items() if group else ())
-    }
 
 
 def _common_settings(runs: Sequence[Run]) -> dict[str, object]:
@@ -163,13 +137,14 @@ def _common_settings(runs: Sequence[Run]) -> dict[str, object]:
     return common
 
 
-def _score_figures(runs: Sequence[Run], score: Mapping[str, Sequence[float]], name: str) -> dict[str, Figure]:
-    pairs = {run.rescaled: run.label for run in runs if run.rescaled in score and run.label in score}
-    figures = {"delta" if name == "Delta_b" else "ranks": delta_bars(score, name)} if score else {}
+def _score_figures(runs: Sequence[Run], score: Score) -> dict[str, Figure]:
+    values = score.values
+    pairs = {run.rescaled: run.label for run in runs if run.rescaled in values and run.label in values}
+    figures = {"delta" if score.name == DELTA else "ranks": delta_bars(values, score.name)} if values else {}
     if pairs:
-        before = {label: score[label] for label in score if label in pairs}
-        after = {label: score[pairs[label]] for label in before}
-        figures["rescaled"] = paired_change(before, after, name)
+        before = {label: values[label] for label in values if label in pairs}
+        after = {label: values[pairs[label]] for label in before}
+        figures["rescaled"] = paired_change(before, after, score.name)
     return figures
 
 
@@ -178,11 +153,13 @@ def _run_figures(runs: Sequence[Run]) -> dict[str, Figure]:
     pictures = [run for run in runs if run.samples and "image" in run.samples]
     validated = any(run.history.validation for run in runs)
     measured = [run for run in runs if run.history.cosines]
+    trained = any(run.history.losses for run in runs)
+    weighted = [run for run in runs if run.history.influence]  # older runs do not have it
     return {
         **({"predictions": predictions(pictures)} if pictures else {}),
-        "training": training_curves(runs),
+        **({"training": training_curves(runs)} if trained else {}),
         **({"validation": validation_curves(runs)} if validated else {}),
-        "weights": weight_curves(runs),
+        **({"weights": weight_curves(weighted)} if weighted else {}),
         **({"gradient_shares": share_curves(measured), "cosines": cosine_curves(measured)} if measured else {}),
     }
 
@@ -193,16 +170,6 @@ def _starved(runs: Sequence[Run]) -> list[Starved]:
 
 def _failures(runs: Sequence[Run]) -> list[Failure]:
     return [Failure(run.label, run.seed, run.failure) for run in runs if run.failure is not None]
-
-
-def _unusable_notes(runs: Sequence[Run], baseline: str) -> list[str]:
-    """Return a sentence for every metric of the baseline that nothing can be relative to: zero, or a small R2."""
-    return [
-        f"Ranks stand in for Delta_b: {task} {metric} of {baseline} is {value:.2g}, and Delta_b is relative to it."
-        for task, values in _baseline_means(runs, baseline).items()
-        for metric, value in values.items()
-        if value == 0 or (metric == "r2" and abs(value) < NEAR_ZERO)
-    ]
 
 
 def worst_shortfalls(runs: Sequence[Run]) -> dict[str, list[float]]:

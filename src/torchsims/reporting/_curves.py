@@ -10,14 +10,24 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from torchsims.reporting._runs import has_diverged
-from torchsims.reporting._style import MANY, WIDTH, LineStyle, add_legend, figure_text, legend_columns, line_styles
+from torchsims.reporting._style import (
+    FAINT,
+    MANY,
+    WIDTH,
+    LineStyle,
+    add_legend,
+    figure_text,
+    legend_columns,
+    line_styles,
+)
 from torchsims.training.run import History, Run
 
 HEIGHT = 2.1  # inches of a panel
 LEGEND_LINE = 0.25  # inches
-CROSS = "X"
+CROSS, RING = "X", "o"
+SIZES = {CROSS: 9.0, RING: 6.5}
 PAIRS = 6  # of tasks, whose cosines are drawn
-WIDE = 100  # a wider range has ticks at powers of ten only
+NARROW, WIDE = 5, 100  # a narrower range has ticks at equal distances, a wider one at powers of ten only
 Panels: TypeAlias = Sequence[tuple[str, Sequence[Sequence[float]]]]
 """Title and one curve per run; the first number of a curve is that of epoch 1."""
 
@@ -31,8 +41,8 @@ def training_curves(runs: Sequence[Run]) -> Figure:
 
 
 def weight_curves(runs: Sequence[Run]) -> Figure:
-    """Return the weights of the tasks, drawn as :func:`training_curves` draws losses."""
-    return _figure(runs, _panels(runs, lambda history: history.weights, "weight"), log=True)
+    """Return the shares of the tasks in what a step descends, drawn as :func:`training_curves` draws losses."""
+    return _figure(runs, _panels(runs, lambda history: history.influence, "share in the step"), log=True)
 
 
 def validation_curves(runs: Sequence[Run]) -> Figure:
@@ -43,7 +53,7 @@ def validation_curves(runs: Sequence[Run]) -> Figure:
         known = [run.higher_is_better[task][metric] for run in runs if metric in run.higher_is_better.get(task, {})]
         arrow = (" ↑" if known[0] else " ↓") if known else ""
         curves = [run.history.validation.get(task, {}).get(metric, []) for run in runs]
-        panels.append((f"{figure_text(task)}: validation {metric}{arrow}", curves))
+        panels.append((f"{task}: validation {metric}{arrow}", curves))
     return _figure(runs, panels, log=False)
 
 
@@ -59,13 +69,12 @@ def cosine_curves(runs: Sequence[Run]) -> Figure:
     known = {pair: [v for curve in of for v in curve if np.isfinite(v)] for pair, of in curves.items()}
     means = {pair: float(np.mean(values)) if values else np.inf for pair, values in known.items()}
     lowest = sorted(pairs, key=lambda pair: means[pair])[:PAIRS]
-    titles = [(f"{figure_text(a)} and {figure_text(b)}: cosine of the gradients", curves[a, b]) for a, b in lowest]
-    return _figure(runs, titles, log=False)
+    return _figure(runs, [(f"{a} and {b}: cosine of the gradients", curves[a, b]) for a, b in lowest], log=False)
 
 
 def _panels(runs: Sequence[Run], pick: Callable[[History], Mapping[str, list[float]]], name: str) -> Panels:
     tasks = dict.fromkeys(task for run in runs for task in pick(run.history))
-    return [(f"{figure_text(task)}: {name}", [pick(run.history).get(task, []) for run in runs]) for task in tasks]
+    return [(f"{task}: {name}", [pick(run.history).get(task, []) for run in runs]) for task in tasks]
 
 
 def _figure(runs: Sequence[Run], panels: Panels, *, log: bool) -> Figure:
@@ -77,18 +86,20 @@ def _figure(runs: Sequence[Run], panels: Panels, *, log: bool) -> Figure:
     axes = figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0]
     for axis, (title, curves) in zip(axes, panels, strict=False):
         for label in labels:
-            group = [(has_diverged(r), c) for r, c in zip(runs, curves, strict=True) if r.label == label]
+            group = [(r, c) for r, c in zip(runs, curves, strict=True) if r.label == label]
             _draw_label(axis, group, styles[label], log=log, band=len(labels) <= MANY)
-        axis.set_title(title, loc="left", fontsize="medium")
+        axis.set_title(figure_text(title), loc="left", fontsize="medium")
         axis.grid(alpha=0.25)
         if log and axis.has_data():
             _set_log_scale(axis)
     axes[-1].set_xlabel("epoch")
     axes[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
     handles = [Line2D([], [], color=colour, linestyle=dashes) for colour, dashes in styles.values()]
-    if any(line.get_marker() == CROSS for axis in axes for line in axis.lines):
-        handles.append(Line2D([], [], color="0.4", marker=CROSS, markersize=8, linestyle="none"))
-        labels.append("a run diverged")
+    drawn = {line.get_marker() for axis in axes for line in axis.lines}
+    for mark, inside, text in ((RING, "white", "selected epoch"), (CROSS, FAINT, "a run diverged")):
+        if mark in drawn:
+            handles.append(_mark([], [], mark, FAINT, inside))
+            labels.append(text)
     add_legend(figure, handles, labels)
     return figure
 
@@ -97,15 +108,31 @@ def _set_log_scale(axis: Axes) -> None:
     """Make the vertical axis logarithmic, with decimal numbers at the ticks."""
     axis.set_yscale("log")
     low, high = axis.get_ylim()
-    axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < WIDE * low else (1,)))
+    locator = LogLocator(subs=(1, 2, 5) if high < WIDE * low else (1,), numticks=8)
+    inside = [tick for tick in locator.tick_values(low, high) if low <= tick <= high]
+    axis.yaxis.set_major_locator(locator if len(inside) > 1 and high > NARROW * low else MaxNLocator(4))
     axis.yaxis.set_major_formatter("{x:g}")
     axis.yaxis.set_minor_formatter(NullFormatter())
 
 
+def _mark(x: Sequence[float], y: Sequence[float], mark: str, colour: str, inside: str) -> Line2D:
+    edge = "white" if mark == CROSS else colour
+    return Line2D(
+        x,
+        y,
+        marker=mark,
+        markersize=SIZES[mark],
+        markerfacecolor=inside,
+        markeredgecolor=edge,
+        linestyle="none",
+        zorder=4,
+    )
+
+
 def _draw_label(
-    axis: Axes, group: Sequence[tuple[bool, Sequence[float]]], style: LineStyle, *, log: bool, band: bool
+    axis: Axes, group: Sequence[tuple[Run, Sequence[float]]], style: LineStyle, *, log: bool, band: bool
 ) -> None:
-    """Draw the runs of one label: whether a run diverged, and its curve."""
+    """Draw the runs of one label: mean and band of their curves, where epochs were selected and runs diverged."""
     colour, dashes = style
     epochs = max(len(curve) for _, curve in group)
     values = np.full((len(group), epochs), np.nan)  # seed x epoch
@@ -116,12 +143,16 @@ def _draw_label(
     if not known.any():
         return
     x, y = 1 + np.flatnonzero(known), values[:, known]
-    marker = "o" if len(x) == 1 else None
-    axis.plot(x, np.nanmean(y, axis=0), color=colour, linestyle=dashes, linewidth=1.6, marker=marker)
+    marker = "s" if len(x) == 1 else None
+    center = np.nanmean(y, axis=0)
+    axis.plot(x, center, color=colour, linestyle=dashes, linewidth=1.6, marker=marker)
     if band and len(group) > 1:
         low, high = np.nanmin(y, axis=0), np.nanmax(y, axis=0)
         axis.fill_between(x, low, high, color=colour, alpha=0.12, linewidth=0)
-    for row, (diverged, _) in zip(values, group, strict=True):  # a cross at the last number of a run that has no more
+    chosen = np.isin(x, [run.selected for run, _ in group if run.config.select != "last"])
+    if chosen.any():
+        axis.add_line(_mark(x[chosen].tolist(), center[chosen].tolist(), RING, colour, "white"))
+    for row, (run, _) in zip(values, group, strict=True):  # a cross at the last number of a run that has no more
         end = max(np.flatnonzero(np.isfinite(row)), default=epochs - 1)
-        if end < epochs - 1 + diverged and np.isfinite(row[end]):
-            axis.plot(end + 1, row[end], CROSS, color=colour, markeredgecolor="white", markersize=9, zorder=4)
+        if end < epochs - 1 + has_diverged(run) and np.isfinite(row[end]):
+            axis.add_line(_mark([float(end + 1)], [float(row[end])], CROSS, colour, colour))

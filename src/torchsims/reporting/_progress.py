@@ -93,6 +93,7 @@ class RunState(StrEnum):
     DONE_BEFORE = "done before"
     FAILED = "failed"
     STOPPED = "stopped"
+    PRUNED = "pruned"  # a trial that others were ahead of
 
     @property
     def is_over(self) -> bool:

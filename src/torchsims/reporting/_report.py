@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING
 
 from torchsims.reporting._page import render_page
 from torchsims.reporting._tables import Column, Row, file_name, markdown
-from torchsims.training.run import Run
+from torchsims.training.run import DataSummary, Run
 
 if TYPE_CHECKING:  # matplotlib is only imported by those who draw, torch by those who compute
     from matplotlib.figure import Figure
 
     from torchsims.diagnosis import Diagnosis
+    from torchsims.reporting._verdict import Verdict
 
 RESULTS = "results.json"
 
@@ -72,6 +73,8 @@ class Report:
     failures: Sequence[Failure] = ()
     run: Run | None = None  # if it is the report of one; only in ``results.json``
     diagnosis: "Diagnosis | None" = None  # if it is the report of one; only in ``results.json``
+    verdict: "Verdict | None" = None  # of a comparison
+    data: DataSummary | None = None
     downloads: Sequence[str] = ()  # names of files beside the page that it links to
 
 
@@ -134,6 +137,7 @@ def _write_files(folder: Path, report: Report, seconds: float) -> None:
         warnings.filterwarnings("ignore", "Glyph")  # names may have letters that the font does not have
         for name, figure in report.figures.items():
             figure.savefig(images[name], dpi=130, metadata={"Software": None})
+            figure.set_layout_engine("none")  # everything has its place: the page draws it once more
     tables = {"": report.rows, **report.details}
     text = [(f"**{name}**\n\n" if name else "") + markdown(rows, report.columns) for name, rows in tables.items()]
     page = render_page(report, {name: path.read_bytes() for name, path in images.items()}, versions)
@@ -157,9 +161,15 @@ def _results(report: Report, versions: Mapping[str, str], seconds: float) -> dic
         "starved": [asdict(entry) for entry in report.starved],
         "failures": [asdict(entry) for entry in report.failures],
         **({"details": report.details} if report.details else {}),
+        **({} if report.verdict is None else {"verdict": _verdict(report.verdict)}),
+        **({} if report.data is None else {"data": asdict(report.data)}),
         **({} if report.run is None else {"run": report.run.to_dict()}),
         **({} if report.diagnosis is None else {"diagnosis": report.diagnosis.to_dict()}),
     }
+
+
+def _verdict(verdict: "Verdict") -> dict[str, object]:
+    return {"sentences": verdict.sentences, "tied": verdict.tied, **asdict(verdict)}
 
 
 def _json_value(value: object) -> object:

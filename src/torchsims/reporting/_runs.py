@@ -82,10 +82,11 @@ def _trained_tasks(run: Run) -> list[str]:
 
 def run_columns(runs: Sequence[Run], extra: Mapping[str, bool] | None = None) -> list[Column]:
     """Return how to show the columns of both tables; ``extra`` says of further columns whether higher is better."""
-    higher = {name: True for run in runs for name in _task_means(run)}
+    found: dict[str, tuple[bool, str | None]] = {name: (True, None) for run in runs for name in _task_means(run)}
     for run in runs:
-        higher |= {f"{task} {name}": up for task, of in run.higher_is_better.items() for name, up in of.items()}
-    return [Column(name, up, f"{name} sd") for name, up in (higher | dict(extra or {})).items()]
+        found |= {f"{task} {name}": (up, task) for task, of in run.higher_is_better.items() for name, up in of.items()}
+    found |= {name: (up, None) for name, up in (extra or {}).items()}
+    return [Column(name, up, f"{name} sd", task) for name, (up, task) in found.items()]
 
 
 def has_diverged(run: Run) -> bool:

@@ -15,13 +15,26 @@ Dashes: TypeAlias = Literal["-"] | tuple[float, Sequence[float]]
 LineStyle: TypeAlias = tuple[str, Dashes]
 
 MANY = 8  # labels; more are drawn without bands and named in small letters
-WIDTH = 5.4  # inches of a figure; with ten-point letters this can still be read on a phone
+WIDTH = 4.4  # inches of a figure; its ten-point letters can be read on a phone
+BAR, LINK, FAINT = "#9ecae1", "#b2b2b2", "#666666"
 UNKNOWN = 0.55  # grey of a pixel without a label
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")  # Okabe and Ito
 DASHES: tuple[Dashes, ...] = ("-", (0, (5, 2)), (0, (1, 1)), (0, (5, 1, 1, 1)))
-LEGEND_LETTERS = 58  # in a line of a legend, its marks included
+LEGEND_LETTERS = 47  # in a line of a legend, its marks included
 MARK_LETTERS = 7  # the space of a mark, in letters
 LONGEST_TEXT = 60  # letters of a label or a title
+TITLE_LETTERS = 44  # in a line of a title
+INK, PAPER = "#010101", "#fefefe"  # letters on a colour, which do not follow the page
+THEME = {
+    "#000000": "currentColor",
+    "#ffffff": "var(--paper)",
+    "#b0b0b0": "var(--soft)",  # the grid of matplotlib
+    BAR: "var(--bar)",
+    LINK: "var(--faint)",
+    FAINT: "var(--soft)",
+    **{colour: f"var(--c{i})" for i, colour in enumerate(COLOURS[:-1])},
+}
+"""Colours of figures, and what stands for them on a page."""
 SYMBOLS = {"Delta_b": r"$\Delta_b$"}
 
 _EIGHT = np.array([to_rgb(colour) for colour in ("#f0e442", *COLOURS[:6], "#332288")])
@@ -35,7 +48,7 @@ def line_styles(labels: Sequence[str]) -> dict[str, LineStyle]:
     return {label: (COLOURS[i], DASHES[turn % len(DASHES)]) for label, (turn, i) in zip(labels, rounds, strict=True)}
 
 
-def figure_text(text: str, width: int = LONGEST_TEXT) -> str:
+def figure_text(text: str, width: int = TITLE_LETTERS) -> str:
     r"""Return a text for a figure in lines of ``width`` letters: never read as a formula, except for ``Delta_b``.
 
     The middle of a very long one is left out.

@@ -33,6 +33,7 @@ class Column:
     name: str
     higher_is_better: bool | None = None  # None: no direction, and no number is marked as the best
     spread: str | None = None  # column with the standard deviations, shown behind the means instead of by itself
+    task: str | None = None  # that its numbers are of
 
     @property
     def header(self) -> str:
@@ -95,7 +96,7 @@ def markdown(rows: Sequence[Row], columns: Sequence[Column] = ()) -> str:
 
 def one_line(text: str) -> str:
     """Return a text on one line, without control characters."""
-    return re.sub(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", " ".join(text.split()))
+    return re.sub(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]", "\N{REPLACEMENT CHARACTER}", " ".join(text.split()))
 
 
 def file_name(text: str) -> str:

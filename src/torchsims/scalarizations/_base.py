@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from torchsims._statistics import FirstLosses, WithStatistics
+from torchsims.spaces import Space
 
 Losses: TypeAlias = Mapping[str, Tensor] | Sequence[Tensor] | Tensor
 """Losses by name, in order, or stacked."""
@@ -42,6 +43,9 @@ class Scalarization(WithStatistics, ABC):
 
     options_by_task: ClassVar[str | None] = None
     """Argument that takes a number per task, given on the command line as ``name:task=number``."""
+
+    search_space: ClassVar[Mapping[str, Space]] = {}
+    """What is worth trying for its options; for :attr:`options_by_task`, for the number of every task."""
 
     def __init__(self, tasks: Sequence[str] | None = None) -> None:
         super().__init__()

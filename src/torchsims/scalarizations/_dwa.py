@@ -1,5 +1,6 @@
 """DWA: dynamic weight averaging."""
 
+from collections.abc import Mapping
 from typing import ClassVar, final
 
 import torch
@@ -7,6 +8,7 @@ from torch import Tensor
 
 from torchsims._statistics import EpochMean
 from torchsims.scalarizations._base import HeldWeights
+from torchsims.spaces import Range, Space
 
 
 @final
@@ -37,6 +39,8 @@ class DWA(HeldWeights):
     linear: ClassVar[bool] = True
     last: Tensor
     rate: Tensor
+
+    search_space: ClassVar[Mapping[str, Space]] = {"temperature": Range(0.5, 8.0)}
 
     def __init__(self, temperature: float = 2.0) -> None:
         super().__init__()

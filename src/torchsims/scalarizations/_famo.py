@@ -1,11 +1,13 @@
 """FAMO: fast adaptive multitask optimization."""
 
+from collections.abc import Mapping
 from typing import ClassVar, final
 
 import torch
 from torch import Tensor
 
 from torchsims.scalarizations._base import Losses, Scalarization
+from torchsims.spaces import Range, Space
 from torchsims.transforms import Log
 
 # Adam's usual constants; epsilon only matters once all tasks improve alike to eight digits.
@@ -45,6 +47,8 @@ class FAMO(Scalarization):
     observes: ClassVar[bool] = True
     w: Tensor
     before: Tensor
+
+    search_space: ClassVar[Mapping[str, Space]] = {"lr": Range(0.001, 0.1)}
 
     def __init__(self, *, gamma: float = 1e-3, lr: float = 0.025) -> None:
         super().__init__()

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from torchsims.scalarizations._base import HeldWeights
+from torchsims.spaces import Range, Space
 
 
 @final
@@ -29,6 +30,7 @@ class FixedWeights(HeldWeights):
     linear: ClassVar[bool] = True
     short_name: ClassVar[str | None] = "fixed"
     options_by_task: ClassVar[str | None] = "weights"
+    search_space: ClassVar[Mapping[str, Space]] = {"weights": Range(0.01, 100.0)}
 
     def __init__(self, weights: Mapping[str, float], tasks: Sequence[str] | None = None) -> None:
         if not all(0 <= w < math.inf for w in weights.values()) or not any(weights.values()):

@@ -1,11 +1,13 @@
 """GO4Align: group optimization for multi-task alignment."""
 
-from typing import final
+from collections.abc import Mapping
+from typing import ClassVar, final
 
 import torch
 from torch import Tensor
 
 from torchsims.scalarizations._base import HeldWeights
+from torchsims.spaces import Range, Space
 
 
 @final
@@ -36,6 +38,8 @@ class GO4Align(HeldWeights):
 
     positive = True
     risk: Tensor
+
+    search_space: ClassVar[Mapping[str, Space]] = {"step_size": Range(1e-5, 1e-1)}
 
     def __init__(self, groups: int = 2, *, step_size: float = 1e-4) -> None:
         super().__init__()

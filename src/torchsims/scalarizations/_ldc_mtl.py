@@ -1,12 +1,13 @@
 """LDC-MTL: loss discrepancy control."""
 
-from collections.abc import Sequence
-from typing import Literal, final
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Literal, final
 
 import torch
 from torch import Tensor, nn
 
 from torchsims.scalarizations._base import Scalarization
+from torchsims.spaces import Range, Space
 from torchsims.transforms import Log
 
 _LOG = Log()  # forms ratios before logarithms
@@ -51,6 +52,8 @@ class LDCMTL(Scalarization):
 
     positive = True
     first: Tensor
+
+    search_space: ClassVar[Mapping[str, Space]] = {"penalty": Range(0.005, 0.5)}
 
     def __init__(
         self,

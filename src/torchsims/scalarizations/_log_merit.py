@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from math import inf
-from typing import final
+from typing import ClassVar, final
 
 from torch import Tensor
 
@@ -10,6 +10,7 @@ from torchsims import merit
 from torchsims._statistics import FirstLosses
 from torchsims.scalarizations._base import Scalarization
 from torchsims.scalarizations._preference import Preference
+from torchsims.spaces import Range, Space
 from torchsims.transforms import Log
 
 _LOG = Log()  # forms ratios before logarithms
@@ -48,6 +49,8 @@ class LogMerit(Scalarization):
 
     positive = True
     reference: Tensor
+
+    search_space: ClassVar[Mapping[str, Space]] = {"tau": Range(0.1, 10.0)}
 
     def __init__(
         self,

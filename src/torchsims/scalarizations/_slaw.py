@@ -1,11 +1,13 @@
 """SLAW: scaled loss approximate weighting."""
 
-from typing import final
+from collections.abc import Mapping
+from typing import ClassVar, final
 
 import torch
 from torch import Tensor
 
 from torchsims.scalarizations._base import HeldWeights
+from torchsims.spaces import Choice, Space
 
 _SMALLEST_SPREAD = 1e-5  # of a loss, as a part of its mean: a loss that hardly moves must not take all the weight
 
@@ -43,6 +45,8 @@ class SLAW(HeldWeights):
     mean: Tensor
     variance: Tensor
     steps: Tensor
+
+    search_space: ClassVar[Mapping[str, Space]] = {"decay": Choice((0.9, 0.99, 0.999))}
 
     def __init__(self, decay: float = 0.99) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """STCH: smooth Tchebycheff scalarization."""
 
 from collections.abc import Mapping, Sequence
-from typing import final
+from typing import ClassVar, final
 
 from torch import Tensor
 
@@ -9,6 +9,7 @@ from torchsims import merit
 from torchsims._statistics import EpochMean
 from torchsims.scalarizations._ideal import FromIdeal, PerTask
 from torchsims.scalarizations._preference import Preference
+from torchsims.spaces import Range, Space
 from torchsims.transforms import Log
 
 _LOG = Log()  # forms ratios before logarithms
@@ -50,6 +51,8 @@ class STCH(FromIdeal):
     """
 
     nadir: Tensor
+
+    search_space: ClassVar[Mapping[str, Space]] = {"mu": Range(0.1, 10.0)}
 
     def __init__(
         self,

@@ -1,11 +1,13 @@
 """UW-SO: soft optimal uncertainty weighting."""
 
-from typing import final
+from collections.abc import Mapping
+from typing import ClassVar, final
 
 import torch
 from torch import Tensor
 
 from torchsims.scalarizations._base import HeldWeights
+from torchsims.spaces import Range, Space
 
 
 @final
@@ -31,6 +33,8 @@ class UWSO(HeldWeights):
     """
 
     positive = True
+
+    search_space: ClassVar[Mapping[str, Space]] = {"temperature": Range(0.1, 100.0)}
 
     def __init__(self, temperature: float = 1.0) -> None:
         super().__init__()

@@ -49,10 +49,13 @@ class MeritReport(Report):
     Attributes:
         merit: the saddle function :math:`h`, proximal term included.
         challenger: the loss of every task at the challenger.
+        coefficients: the factor of every loss in the step of the model, :math:`w_i \psi'(L_i)`: the weights of one-copy
+            methods are such factors.
     """
 
     merit: float
     challenger: Mapping[str, float]
+    coefficients: Mapping[str, float]
 
 
 def nan_if_unlabelled(losses: Sequence[float], labelled: Sequence[float]) -> list[float]:

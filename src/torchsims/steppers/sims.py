@@ -265,9 +265,9 @@ class SIMS(TwoCopies):
             h = h + 0.5 * self.prox * squared_distance(self._theta, self._challenger.parameters, self._ranks)
         sound = [gradients_finite(optimizer, self._ranks) for optimizer in self._optimizers()]
         floor = self._first.first if self._first is not None and self.transform.needs_reference else None
-        counts, labelled, losses, rivals, w, (value,), (outer_sound,), (inner_sound,), first, *found = to_host(
-            *(here.counted, here.mask, here.losses, there.losses, compared.weights, h, *sound, floor),
-            *tensors_of(*terms),
+        counts, labelled, losses, rivals, w, c, (value,), (outer_sound,), (inner_sound,), first, *found = to_host(
+            *(here.counted, here.mask, here.losses, there.losses, compared.weights, here.per_loss(compared.for_theta)),
+            *(h, *sound, floor, *tensors_of(*terms)),
         )
         labelled = labelled or [True] * len(losses)
         by_name = self._tasks.by_name
@@ -288,6 +288,7 @@ class SIMS(TwoCopies):
             losses=by_name(nan_if_unlabelled(losses, labelled)),
             challenger=by_name(nan_if_unlabelled(rivals, labelled)),
             weights=by_name(w),
+            coefficients=by_name(c),
             merit=value,
             aux=aux,
             skipped=skipped,

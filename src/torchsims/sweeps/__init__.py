@@ -9,8 +9,8 @@ Example:
     ['ew', 'sims:tau=1']
 """
 
+from torchsims.sweeps.executors import EXECUTORS, Executor, make_executor
 from torchsims.sweeps.folders import ProgressBar, find_runs, folder_name, train_and_report
-from torchsims.sweeps.local import check_cells
 from torchsims.sweeps.plans import (
     Comparison,
     method_grid,
@@ -19,17 +19,26 @@ from torchsims.sweeps.plans import (
     with_shared_temperature,
     with_variant,
 )
+from torchsims.sweeps.running import check_cells
+from torchsims.sweeps.tuning import Tuned, search_space, tune, with_tuned
 
 __all__ = [
+    "EXECUTORS",
     "Comparison",
+    "Executor",
     "ProgressBar",
+    "Tuned",
     "check_cells",
     "find_runs",
     "folder_name",
+    "make_executor",
     "method_grid",
     "option_comparison",
     "run_comparison",
+    "search_space",
     "train_and_report",
+    "tune",
     "with_shared_temperature",
+    "with_tuned",
     "with_variant",
 ]

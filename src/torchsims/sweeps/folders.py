@@ -25,7 +25,7 @@ from torchsims.training.world import launched
 
 RESULTS, SAMPLES = "results.json", "samples.npz"
 LONGEST_NAME = 160  # bytes of the name of a folder; a longer one is cut, and a digest tells it from others
-FREE = ("method", "model", "rescale", "prefer", "evaluation", "seed")
+FREE = ("method", "model", "rescale", "prefer", "evaluation", "seed", "tag")
 """Settings in which runs of one table may differ."""
 
 
@@ -38,6 +38,7 @@ def folder_name(config: RunConfig) -> str:
     """
     parts = [config.model, config.method, *(f"{task}={factor:g}" for task, factor in config.rescale.items())]
     parts += [f"prefer_{task}={factor:g}" for task, factor in config.prefer.items()]
+    parts += [f"{config.tag}_lr={config.lr:g}"] if config.tag else []
     text = "_".join([*parts, f"seed={config.seed}"])
     name = re.sub(r"[^\w.=+-]", "-", text.replace(":", "_"))
     if len(name.encode()) <= LONGEST_NAME:
@@ -193,21 +194,21 @@ def _order_in(folder: Path) -> Any:
 
 
 def _check_alike(runs: Sequence[Run]) -> None:
-    first = runs[0].config.to_dict()
+    first = next((run for run in runs if not run.config.tag), runs[0]).config.to_dict()
     names = [{task: set(of) for task, of in run.metrics.items()} for run in runs if run.metrics]
     if any(found != names[0] for found in names):
         raise ValueError("All runs of a page should have the same metrics. Found others.")
     seen: dict[str, dict[int, Run]] = {}
     for run in runs:
         for name, value in run.config.to_dict().items():
-            if name not in FREE and value != first[name]:
+            free = (*FREE, "lr") if run.config.tag else FREE  # a tuned run has a learning rate of its own
+            if name not in free and value != first[name]:
                 raise ValueError(f"All runs of a page should have the same `{name}`. Found {first[name]} and {value}.")
         same = seen.setdefault(run.label, {})
         if run.seed in same:
             raise ValueError(f"Every run should be there once. Found two of {run.label} with seed {run.seed}.")
         same[run.seed] = run
-        other = next(iter(same.values())).config.model
-        if other != run.config.model:
-            raise ValueError(
-                f"All runs called {run.label} should have the same model. Found {other} and {run.config.model}."
-            )
+        other = next(iter(same.values())).config
+        for name in ("model", "lr"):
+            if (here := getattr(run.config, name)) != (there := getattr(other, name)):
+                raise ValueError(f"All runs called {run.label} should have the same {name}. Found {there} and {here}.")

@@ -2,98 +2,43 @@
 
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import NamedTuple, final
+from typing import final
 
 import torch
 
-from torchsims.reporting import RunState, RunStatus, ShowStatus
-from torchsims.sweeps.folders import folder_name, read_run, train_and_report
-from torchsims.training import Callback, Execution, Resolved, Run, RunConfig, StepValues, StoppedError, resolve
-from torchsims.training.checkpoints import load_checkpoint
+from torchsims.reporting import RunState
+from torchsims.sweeps._cells import Event, Reporter, RunCell, train_run
+from torchsims.sweeps.executors import Executor
+from torchsims.training import Execution, StoppedError
 from torchsims.training.signals import asked_to_stop
 from torchsims.training.world import launched, processes
 
-EVERY = 8  # steps between two reports of a run
 LISTEN = 0.5  # seconds between two checks for a signal to stop
 
 
-class Event(NamedTuple):
-    """What a run reports: its state, how far it is or why it failed, and its last losses."""
-
-    state: RunState
-    text: str = ""
-    losses: Mapping[str, float] = {}
-
-
-@dataclass(eq=False)
-class RunCell:
-    """One run of a comparison: what it does and where, how far it is, and what it found once it is finished."""
-
-    resolved: Resolved
-    folder: Path
-    warn: Callable[[str], None]
-    status: RunStatus
-    run: Run | None = None
-
-    def handle(self, event: Event | str) -> None:
-        """Take note of what a run reports; a text is a warning."""
-        if isinstance(event, str):
-            self.warn(f"{self.status.label}, seed {self.status.seed}: {event}")
-            return
-        losses = event.losses or self.status.values
-        self.status = replace(self.status, state=event.state, progress=event.text, values=losses)
-        if event.state is RunState.DONE:
-            self.run = read_run(self.folder, self.resolved.config)
-
-
-def run_all(
-    resolved: Sequence[Resolved],
-    out: Path,
-    execution: Execution,
-    show: ShowStatus,
-    warn: Callable[[str], None] = lambda sentence: None,
-) -> list[RunCell]:
-    """Run everything that is not finished yet, each in a folder in ``out / "runs"``.
-
-    A run that fails does not stop the others. After Ctrl-C, once all runs have saved their state, it raises
-    :class:`~torchsims.training.StoppedError`.
-    """
-    cells = []
-    for each in resolved:
-        folder = out / "runs" / folder_name(each.config)
-        run = read_run(folder, each.config)
-        state = RunState.WAITING if run is None else RunState.DONE_BEFORE
-        cells.append(RunCell(each, folder, warn, RunStatus(each.label, each.config.seed, state), run))
-    open_cells = [cell for cell in cells if cell.run is None]
-
-    def refresh() -> None:
-        show([cell.status for cell in cells])
-
-    refresh()
-    if open_cells and count_processes(execution, len(cells)) > 1:
-        _Pool(open_cells, execution, refresh).work()
-    else:
-        _run_one_by_one(open_cells, execution, refresh)
-    return cells
-
-
-def check_cells(resolved: Sequence[Resolved], out: Path) -> None:
-    """Raise an error if other runs, or damaged ones, are in the folders of these.
+@final
+class Local(Executor):
+    """Processes of this machine, ``--jobs`` at a time.
 
     Example:
-        >>> check_cells([], Path("runs"))
+        >>> Local().describe([], Path("runs"), Execution())
+        '0 runs.'
     """
-    for each in resolved:
-        folder = out / "runs" / folder_name(each.config)
-        read_run(folder, each.config)
-        load_checkpoint(folder, each.config)
+
+    def work(
+        self, cells: Iterable[RunCell], most: int, out: Path, execution: Execution, refresh: Callable[[], None]
+    ) -> None:
+        count = count_processes(execution, most)
+        if count > 1:
+            _Pool(cells, count, execution, refresh).work()
+        else:
+            _run_one_by_one(cells, execution, refresh)
 
 
 def count_processes(execution: Execution, runs: int) -> int:
@@ -107,7 +52,7 @@ def count_processes(execution: Execution, runs: int) -> int:
     return max(1, min((os.cpu_count() or 1) // max(1, execution.threads), runs))
 
 
-def _run_one_by_one(cells: Sequence[RunCell], execution: Execution, refresh: Callable[[], None]) -> None:
+def _run_one_by_one(cells: Iterable[RunCell], execution: Execution, refresh: Callable[[], None]) -> None:
     threads = torch.get_num_threads()
     torch.set_num_threads(max(1, execution.threads))
     try:
@@ -118,41 +63,12 @@ def _run_one_by_one(cells: Sequence[RunCell], execution: Execution, refresh: Cal
                     cell.handle(event)
                     refresh()
 
-                send(_train(cell.resolved.config, cell.folder, execution, _Reporter(send)))
+                callbacks = [Reporter(send), *cell.callbacks]
+                send(train_run(cell.resolved.config, cell.folder, execution, callbacks))
                 if world.any(asked()):  # in the last moments of a run, which is finished now
                     raise StoppedError
     finally:
         torch.set_num_threads(threads)
-
-
-@final
-class _Reporter(Callback):
-    """Reports how far a run is."""
-
-    def __init__(self, send: Callable[[Event | str], None]) -> None:
-        self._send, self._steps = send, 0
-
-    def on_start(self, step: int, steps: int) -> None:
-        self._steps = steps
-        self._send(Event(RunState.RUNNING, f"step {step} of {steps}"))
-
-    def on_step(self, step: int, values: StepValues) -> None:
-        if step % EVERY == 0:
-            self._send(Event(RunState.RUNNING, f"step {step} of {self._steps}", dict(values.losses)))
-
-    def on_warning(self, sentence: str) -> None:
-        self._send(sentence)
-
-
-def _train(config: RunConfig, folder: Path, execution: Execution, callback: Callback) -> Event:
-    """Train one run and return how it ended; its data is in memory only while it trains."""
-    try:
-        train_and_report(resolve(config), folder, callbacks=[callback], execution=execution)
-    except StoppedError:
-        raise
-    except Exception as error:  # the other runs continue; the table says what happened to this one
-        return Event(RunState.FAILED, f"{type(error).__name__}: {error}")
-    return Event(RunState.DONE)
 
 
 def _worker(connection: Connection, execution: Execution) -> None:
@@ -161,11 +77,12 @@ def _worker(connection: Connection, execution: Execution) -> None:
     torch.set_num_threads(max(1, execution.threads))
     while True:
         try:
-            config, folder = connection.recv()
+            config, folder, callbacks = connection.recv()
         except EOFError:
             return
         try:
-            connection.send(_train(config, folder, execution, _Reporter(connection.send)))
+            callbacks = [Reporter(connection.send), *callbacks]
+            connection.send(train_run(config, folder, execution, callbacks))
         except (StoppedError, BrokenPipeError):
             return
 
@@ -176,10 +93,9 @@ class _Pool:
     Ours, and not one of ``concurrent.futures``: the death of one process must spare the other runs.
     """
 
-    def __init__(self, cells: Sequence[RunCell], execution: Execution, refresh: Callable[[], None]) -> None:
-        self._waiting = list(cells)
+    def __init__(self, cells: Iterable[RunCell], count: int, execution: Execution, refresh: Callable[[], None]) -> None:
+        self._cells, self._count = iter(cells), count
         self._execution, self._refresh = execution, refresh
-        self._count = count_processes(execution, len(cells))
         self._busy: dict[Connection, tuple[BaseProcess, RunCell]] = {}
         self._idle: list[tuple[Connection, BaseProcess]] = []
 
@@ -187,8 +103,8 @@ class _Pool:
         """Run all; on Ctrl-C or SIGTERM ask every process to save and stop, and wait for it."""
         try:
             with asked_to_stop() as asked:
-                while (self._waiting or self._busy) and not asked():
-                    self._hand_out_and_listen()
+                while not asked() and self._hand_out():
+                    self._listen()
                 if asked():
                     raise StoppedError
         finally:
@@ -198,9 +114,13 @@ class _Pool:
                 connection.close()
                 process.join()
 
-    def _hand_out_and_listen(self) -> None:
-        while self._waiting and len(self._busy) < self._count:
-            self._start(self._waiting.pop(0))
+    def _hand_out(self) -> bool:
+        """Start cells while there are processes for them; return whether any is running."""
+        while len(self._busy) < self._count and (cell := next(self._cells, None)) is not None:
+            self._start(cell)
+        return bool(self._busy)
+
+    def _listen(self) -> None:
         for connection in wait(list(self._busy), timeout=LISTEN):
             assert isinstance(connection, Connection)
             self._receive(connection)
@@ -210,7 +130,7 @@ class _Pool:
         connection, process = self._idle.pop() if self._idle else self._new_process()
         self._busy[connection] = (process, cell)
         with suppress(OSError):  # a process that is gone is noticed by the one who listens
-            connection.send((cell.resolved.config, cell.folder))
+            connection.send((cell.resolved.config, cell.folder, cell.callbacks))
 
     def _new_process(self) -> tuple[Connection, BaseProcess]:
         context = get_context("spawn")

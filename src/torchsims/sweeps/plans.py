@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from torchsims.methods import Method
 from torchsims.models import SINGLE_TASK, Architecture
 from torchsims.registry import Spec, option_text
-from torchsims.reporting import Report, Row, ShowStatus, comparison_report, delta_b_by_label, metric_against
+from torchsims.reporting import Report, Row, ShowStatus, comparison_report, metric_against, score_runs
+from torchsims.sweeps._cells import RunCell
 from torchsims.sweeps.folders import describe_preset
-from torchsims.sweeps.local import RunCell, run_all
+from torchsims.sweeps.running import run_all
 from torchsims.training import Execution, Resolved, Run, RunConfig, label_of, with_method
 from torchsims.training.world import first_process
 from torchsims.workloads import workload_class
@@ -112,7 +113,8 @@ def option_comparison(
     labels = [label_of(with_variant(config, method)) for method in methods]
 
     def figures(runs: Sequence[Run]) -> Mapping[str, "Figure"]:
-        curves = {"Delta_b": _curve(delta_b_by_label(runs, label_of(baseline)), labels)}
+        score = score_runs(runs, label_of(baseline))
+        curves = {score.name: _curve(score.values, labels)}
         for task, metrics in runs[0].metrics.items():
             name = next(iter(metrics))
             by_label = {label: [r.metrics[task][name] for r in runs if r.label == label] for label in labels}
@@ -184,6 +186,6 @@ def _failed(cell: RunCell, like: Run) -> Run:
         {task: dict.fromkeys(values, nan) for task, values in like.metrics.items()},
         like.higher_is_better,
         failure=cell.status.progress,
-        passes=resolved.method.passes,
+        passes=resolved.passes,
         rescaled=resolved.unscaled_label,
     )

@@ -40,7 +40,7 @@ def trajectory_rows(outcomes: Mapping[str, Outcome], scale: Tensor, starts: Tens
         for name, outcome in outcomes.items()
         for row in table_rows(
             method=METHODS[name].label,
-            passes=METHODS[name].passes,
+            passes=METHODS[name].passes.replace(" ", ""),
             scale=scale,
             start=starts,
             end=outcome.losses,
@@ -56,7 +56,7 @@ def trajectory_summary(outcomes: Mapping[str, Outcome]) -> list[dict[str, object
     found = outcomes.values()
     return table_rows(
         method=[METHODS[name].label for name in outcomes],
-        passes=[METHODS[name].passes for name in outcomes],
+        passes=[METHODS[name].passes.replace(" ", "") for name in outcomes],
         reached=[int(outcome.reached.sum()) for outcome in found],
         of=[len(outcome.reached) for outcome in found],
         gap_between_scalings=[float(outcome.losses.reshape(2, -1).diff(dim=0).abs().amax()) for outcome in found],

@@ -16,10 +16,18 @@ Example:
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from torchsims.training.config import ComparisonConfig, Execution, RunConfig, read_config, write_config
+from torchsims.training.config import (
+    ComparisonConfig,
+    Execution,
+    RunConfig,
+    TuningConfig,
+    read_config,
+    write_config,
+)
 
 if TYPE_CHECKING:  # what `__getattr__` does, for readers and type checkers
     from torchsims.training.callbacks import Callback, StepValues, TensorBoard
+    from torchsims.training.costs import Cost, Device, measure_cost
     from torchsims.training.export import export_run
     from torchsims.training.loop import StoppedError, train
     from torchsims.training.predict import load, load_model
@@ -31,6 +39,8 @@ if TYPE_CHECKING:  # what `__getattr__` does, for readers and type checkers
 __all__ = [
     "Callback",
     "ComparisonConfig",
+    "Cost",
+    "Device",
     "Execution",
     "History",
     "Metrics",
@@ -41,11 +51,13 @@ __all__ = [
     "StoppedError",
     "TensorBoard",
     "Trainer",
+    "TuningConfig",
     "complete_config",
     "export_run",
     "label_of",
     "load",
     "load_model",
+    "measure_cost",
     "read_config",
     "resolve",
     "train",
@@ -55,6 +67,7 @@ __all__ = [
 
 _HOMES = {
     "callbacks": ("Callback", "StepValues", "TensorBoard"),
+    "costs": ("Cost", "Device", "measure_cost"),
     "export": ("export_run",),
     "loop": ("StoppedError", "train"),
     "predict": ("load", "load_model"),

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
@@ -24,6 +24,7 @@ class StepValues:
     lr: float
     merit: float | None = None  # value of the merit function, for methods that have one
     gradients: GradientValues | None = None  # before the step, if they were measured
+    influence: Mapping[str, float] = field(default_factory=dict)  # share of a task in the weighted sum of the losses
 
 
 class Callback:

@@ -58,6 +58,19 @@ def lock_folder(folder: Path, writes: bool = True) -> Iterator[None]:
         raise ValueError(f"Another process trains in `{folder}`. Wait for it, or choose another folder.") from error
 
 
+def is_locked(folder: Path) -> bool:
+    """Return whether a process trains in a folder now."""
+    from filelock import FileLock, Timeout
+
+    if not folder.is_dir():
+        return False
+    try:
+        with FileLock(folder / LOCK, timeout=0):
+            return False
+    except Timeout:
+        return True
+
+
 def save_checkpoint(folder: Path, config: RunConfig, state: Mapping[str, Any]) -> None:
     """Replace the checkpoint of a run; the one before it is kept beside it."""
     buffer = io.BytesIO()

@@ -86,6 +86,7 @@ class RunConfig:
     select_by: str = setting("mean", "What `best` means: mean over tasks, or one metric such as `depth abs_err`.")
     patience: int = setting(0, "Stop after so many epochs without improvement on the validation split; 0 for never.")
     seed: int = setting(0, "Seed of the initial weights, the order of the data and the method.")
+    tag: str = setting("", "What tables call the run beside the name of its method, instead of its options.")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON and TOML hold them."""
@@ -114,6 +115,8 @@ class Execution:
     workers: int = setting(0, "Processes per run that load data.", minimum=0)
     threads: int = setting(0, "Threads per run; 0 for all cores, or one in a comparison.", minimum=0)
     jobs: int = setting(0, "Runs at a time in a comparison; 0 for as many as there are cores.", minimum=0)
+    processes: int = setting(1, "Processes per run, each with a part of every batch.", minimum=1)
+    on: str = setting("local", "Where the runs of a comparison run: local or slurm, with options: slurm:gpus=1.")
 
 
 @dataclass(frozen=True)
@@ -129,7 +132,26 @@ class ComparisonConfig:
         ("ew", "gls", "stch", "foops", "sims"), "Methods, separated by commas, with options: ew,sims:tau=1."
     )
     seeds: int = setting(1, "Number of seeds.")
+    tune: int = setting(0, "Trials that tune every method first; the table has both. 0 for none.", minimum=0)
     baseline: str = setting("ew", "The one of the methods that Delta_b is relative to.")
+
+
+@dataclass(frozen=True)
+class TuningConfig:
+    """How settings are tuned.
+
+    Example:
+        >>> TuningConfig(trials=5).search
+        ('lr', 'method')
+    """
+
+    trials: int = setting(20, "Runs that are tried, failed and pruned ones included.", minimum=1)
+    search: tuple[str, ...] = setting(
+        ("lr", "method"), "What is tuned: lr, method (its options that are not given), model (likewise)."
+    )
+    sampler: str = setting("tpe", "How the next values are chosen: tpe or random.")
+    pruner: str = setting("none", "Which trials end early: none, median or halving.")
+    storage: str = setting("", "URL of a database, or a journal file, that processes share; a file in the folder.")
 
 
 def read_config(path: Path) -> dict[str, Any]:

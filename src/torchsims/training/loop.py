@@ -28,7 +28,7 @@ from torchsims.training.config import Execution, RunConfig, config_text
 from torchsims.training.evaluation import evaluate, predict_samples
 from torchsims.training.plain import as_type
 from torchsims.training.resolution import Resolved, resolve
-from torchsims.training.run import Metrics, Run
+from torchsims.training.run import DataSummary, Metrics, Run
 from torchsims.training.selection import Selection, validation_score
 from torchsims.training.signals import asked_to_stop
 from torchsims.training.start import load_start
@@ -187,13 +187,14 @@ class _Session:
                 load_trainable_state(self.model, self.selection.model, self.frozen)
                 metrics = self.evaluate("test")
             samples = predict_samples(self.workload, self.model, test, self.to_device)
+        described = [{key: str(text) for key, text in row.items()} for row in self.workload.describe_data()]
         return Run(
             label=self.resolved.label,
             config=self.config,
             metrics=metrics,
             higher_is_better=self.higher_is_better(),
             history=self.trainer.history,
-            passes=self.resolved.method.passes,
+            passes=self.resolved.passes,
             family=self.resolved.method.family,
             rescaled=self.resolved.unscaled_label,
             selected=selected,
@@ -201,6 +202,7 @@ class _Session:
             starved=self.trainer.starved,
             seconds=self.seconds,
             samples=samples,
+            data=DataSummary(self.workload.data_facts(), described),
         )
 
     def higher_is_better(self) -> dict[str, dict[str, bool]]:

@@ -79,7 +79,8 @@ def label_of(config: RunConfig, method: Method | None = None, kind: type[Workloa
     adapter = model.options.get(ADAPTER, "")
     is_usual = (model.name, adapter) == (usual.name, usual.options.get(ADAPTER, ""))
     parts = [] if is_usual else [f"{network_title(model.name)} {adapter}".strip()]
-    parts.append((method or Method(config.method)).label)
+    found = method or Method(config.method)
+    parts += [found.class_name, config.tag] if config.tag else [found.label]
     parts += [f"{task} preferred {factor:g}" for task, factor in config.prefer.items()]
     return ", ".join([*parts, *(f"{task} x {factor:g}" for task, factor in config.rescale.items())])
 

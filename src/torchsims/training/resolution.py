@@ -44,6 +44,14 @@ class Resolved:
         torch.manual_seed(mix(self.config.seed))
         return self.workload.build_model(self.config.model).to(dtype=getattr(torch, self.config.dtype))
 
+    @property
+    def passes(self) -> str:
+        """Forward and backward passes per step, such as ``2+2``."""
+        config = self.config
+        return self.method.count_passes(
+            len(self.workload.tasks), evaluation=config.evaluation, micro_batches=config.micro_batches
+        )
+
     def check_batches(self, ranks: int = 1) -> None:
         """Raise an error if the data cannot fill a batch, or a rank or micro-batch would have no item."""
         count_batches(self.workload.items("train"), self.config.batch)

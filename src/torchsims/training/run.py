@@ -1,7 +1,7 @@
 """What a training run found: one class from the training loop to the page."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from math import isnan, nan
 from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
 
@@ -22,7 +22,7 @@ Samples: TypeAlias = Mapping[str, npt.NDArray[Any]]
 Curve: TypeAlias = list[float]
 
 COSINES = "cosines "  # before the name of the first task, in the sums of the open epoch
-MEASURED = ("shares", "cosines")  # curves that older runs do not have
+MEASURED = ("shares", "cosines", "influence")  # curves that older runs do not have
 
 
 @dataclass(eq=False)
@@ -46,6 +46,7 @@ class History:
     validation: dict[str, dict[str, Curve]] = field(default_factory=dict)  # metrics of the validation split
     shares: dict[str, Curve] = field(default_factory=dict)  # mean share of the gradients, by task, if it was measured
     cosines: dict[str, dict[str, Curve]] = field(default_factory=dict)  # mean cosine of the gradients of two tasks
+    influence: dict[str, Curve] = field(default_factory=dict)  # mean share in the weighted sum of the losses, by task
     open_sums: dict[str, dict[str, list[float]]] = field(default_factory=dict)
 
     @property
@@ -59,9 +60,11 @@ class History:
         weights: Mapping[str, float],
         merit: float | None = None,
         gradients: "GradientValues | None" = None,
+        influence: Mapping[str, float] | None = None,
     ) -> None:
         """Add one step to the open epoch."""
         parts = {"losses": losses, "weights": weights, "merit": {} if merit is None else {"": merit}}
+        parts |= {"influence": influence} if influence else {}
         if gradients is not None:
             parts |= {"shares": gradients.shares}
             parts |= {f"{COSINES}{task}": row for task, row in gradients.cosines.items()}
@@ -88,6 +91,7 @@ class History:
             for metric, value in metrics.items():
                 self.validation.setdefault(task, {}).setdefault(metric, []).append(value)
         _extend(self.shares, means.get("shares", {}), before)
+        _extend(self.influence, means.get("influence", {}), before)
         for task in self.cosines.keys() | {part.removeprefix(COSINES) for part in means if part.startswith(COSINES)}:
             _extend(self.cosines.setdefault(task, {}), means.get(f"{COSINES}{task}", {}), before)
         self.open_sums = {}
@@ -102,6 +106,7 @@ class History:
         hints = {name: hint for name, hint in get_type_hints(cls).items() if name in values or name not in MEASURED}
         history = cls(**{name: as_type(values[name], hint) for name, hint in hints.items()})
         curves = [*history.losses.values(), *history.weights.values(), *history.shares.values()]
+        curves += history.influence.values()
         curves += [curve for row in history.cosines.values() for curve in row.values()]
         if any(len(curve) != history.epochs for curve in curves) or len(history.merit) not in (0, history.epochs):
             raise ValueError("The curves of a history should have one number per epoch. Found others.")
@@ -116,6 +121,19 @@ def _extend(curves: dict[str, Curve], values: Mapping[str, float], before: int) 
     """Add an epoch to curves; NaN where nothing was measured in it, or in the ``before`` epochs before it."""
     for name in [*curves, *(name for name in values if name not in curves)]:
         curves.setdefault(name, [nan] * before).append(values.get(name, nan))
+
+
+@dataclass(frozen=True)
+class DataSummary:
+    """What a page says of the data.
+
+    Example:
+        >>> DataSummary({"rows": "800 training, 100 validation, 100 test"}).columns
+        ()
+    """
+
+    facts: Mapping[str, str]  # such as the number of items, by name
+    columns: Sequence[Mapping[str, str]] = ()  # how the columns of a table were read
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +151,7 @@ class Run:
     metrics: Metrics  # of the test split at the selected epoch
     higher_is_better: Mapping[str, Mapping[str, bool]]  # by task and metric
     history: History = field(default_factory=History)
-    passes: str = ""  # forward and backward passes per step, such as "2 + 2"
+    passes: str = ""  # forward and backward passes per step, such as "2+2"
     family: str = ""  # what kind of method it is
     rescaled: str | None = None  # label of the same run without rescaled losses, if losses are rescaled
     selected: int = 0  # number of the selected epoch, from 1
@@ -142,6 +160,7 @@ class Run:
     failure: str | None = None  # why the run failed, if it did; its metrics are NaN then
     seconds: Mapping[str, float] = field(default_factory=dict)  # where the time went, by part
     samples: Samples | None = None
+    data: DataSummary | None = None  # of a run that is not older than this field
 
     @property
     def seed(self) -> int:
@@ -150,13 +169,15 @@ class Run:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but config and samples, as JSON holds it."""
-        names = [name for name in self.__dataclass_fields__ if name not in ("config", "samples", "history")]
-        return {name: getattr(self, name) for name in names} | {"history": self.history.to_dict()}
+        names = [name for name in self.__dataclass_fields__ if name not in ("config", "samples", "history", "data")]
+        data = None if self.data is None else asdict(self.data)
+        return {name: getattr(self, name) for name in names} | {"history": self.history.to_dict(), "data": data}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], config: RunConfig, samples: Samples | None = None) -> "Run":
         """Return the run that :meth:`to_dict` described."""
         rest: dict[str, Any] = {"config": config, "history": History.from_dict(values["history"]), "samples": samples}
+        rest["data"] = _data_summary(values.get("data"))
         hints = {name: hint for name, hint in get_type_hints(cls).items() if name not in rest}
         run = cls(**rest, **{name: as_type(values[name], hint) for name, hint in hints.items()})
         names = [
@@ -167,3 +188,10 @@ class Run:
         if any(found != names[0] for found in names):
             raise ValueError("Every metric should have a direction. Found others.")
         return run
+
+
+def _data_summary(values: Any) -> DataSummary | None:
+    if values is None:
+        return None
+    hints = get_type_hints(DataSummary)
+    return DataSummary(**{name: as_type(values[name], hint) for name, hint in hints.items()})

@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from math import inf, isnan, nan
 from typing import Any, final
 
 import torch
@@ -29,6 +30,27 @@ def warmup_then_decay(step: int, steps: int, warmup: float) -> float:
     """
     rise = round(warmup * steps)
     return (step + 1) / rise if step < rise else max(steps - step, 0) / (steps - rise)
+
+
+def weighted_shares(losses: Mapping[str, float], coefficients: Mapping[str, float]) -> dict[str, float]:
+    r"""Return the share of every task in the sum of the losses that a step descends.
+
+    .. math::
+        \frac{|c_i L_i|}{\sum_j |c_j L_j|}
+
+    - :math:`L_i` (``losses``): the losses, NaN without a label, which has no share;
+    - :math:`c_i` (``coefficients``): their factors in the step, the derivatives of its objective.
+
+    No unit of a loss changes it: that a loss is multiplied divides its factor, for a method that does not depend on
+    units. It is NaN for all tasks in a step that weighs none.
+
+    Example:
+        >>> weighted_shares({"a": 3.0, "b": 0.5}, {"a": 1.0, "b": 2.0})
+        {'a': 0.75, 'b': 0.25}
+    """
+    parts = {task: 0.0 if isnan(loss) else abs(coefficients[task] * loss) for task, loss in losses.items()}
+    total = sum(parts.values())
+    return {task: part / total if 0 < total < inf else nan for task, part in parts.items()}
 
 
 @final
@@ -86,7 +108,7 @@ class Trainer:
             self._scaler.update()
         self._advance_schedules()
         values = replace(self._values(report, lr), gradients=gradients)
-        self.history.record(values.losses, values.weights, values.merit, gradients)
+        self.history.record(values.losses, values.weights, values.merit, gradients, values.influence)
         self.step_number += 1  # before the callbacks: one that raises finds a state that can be saved
         self._report_starved(report)
         for callback in self.callbacks:
@@ -137,11 +159,14 @@ class Trainer:
             return None
 
     def _values(self, report: Report, lr: float) -> StepValues:
-        losses, weights = dict(report.losses), dict(report.weights)
+        merit = report if isinstance(report, MeritReport) else None
+        found = [report.losses, report.weights, merit.coefficients if merit else report.weights]
         if self._names is not None:
-            losses, weights = (dict(zip(self._names, v.values(), strict=True)) for v in (losses, weights))
-        losses = {task: loss / self._factors.get(task, 1.0) for task, loss in losses.items()}
-        return StepValues(losses, weights, lr, report.merit if isinstance(report, MeritReport) else None)
+            found = [dict(zip(self._names, v.values(), strict=True)) for v in found]
+        losses, weights, coefficients = found
+        unscaled = {task: loss / self._factors.get(task, 1.0) for task, loss in losses.items()}
+        shares = weighted_shares(losses, coefficients)
+        return StepValues(unscaled, weights, lr, merit.merit if merit else None, influence=shares)
 
     def _report_starved(self, report: Report) -> None:
         if not isinstance(report, MeritReport):

@@ -34,6 +34,7 @@ class Workload(ABC):
         presets: settings that suit this workload, by the name of the preset. The options of ``data``, ``model`` and
             each of ``methods`` are defaults for those that a run leaves out.
         inputs: fields of a batch that the model takes, in order.
+        unit: what an item is called, in the plural.
         at_once: batch size of a forward pass without gradients.
     """
 
@@ -41,6 +42,7 @@ class Workload(ABC):
     architectures: ClassVar[tuple[str, ...]]
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}}
     inputs: ClassVar[tuple[str, ...]] = ("image",)
+    unit: ClassVar[str] = "items"
     at_once: ClassVar[int] = 32
 
     @property
@@ -158,6 +160,13 @@ class Workload(ABC):
     def describe_data(self) -> list[dict[str, Any]]:
         """Return rows that say how the data were read, for users to check; none where nothing was inferred."""
         return []
+
+    def data_facts(self) -> dict[str, str]:
+        """Return what a page says of the data, by name: how many items, and which tasks."""
+        splits = {"train": "training", "val": "validation", "test": "test"}
+        counts = ", ".join(f"{self.items(name):,} {text}" for name, text in splits.items())
+        tasks = [f"{name} ({count} output{'s' * (count != 1)})" for name, count in self.outputs.items()]
+        return {self.unit: counts, "tasks": ", ".join(tasks)}
 
     def predictor(self, model: nn.Module) -> Predictor:
         """Return an object that predicts from new data with a trained model."""

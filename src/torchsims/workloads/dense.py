@@ -47,6 +47,8 @@ class DenseWorkload(Workload):
         "sam2",
     )
 
+    unit: ClassVar[str] = "images"
+
     def __init__(self, channels: Mapping[str, int], tasks: Sequence[str], default: Sequence[str]) -> None:
         chosen = choose_tasks(tasks, channels, default)
         self.specs = {task: _spec(task, channels[task]) for task in chosen}
@@ -65,6 +67,10 @@ class DenseWorkload(Workload):
 
     def example_inputs(self) -> tuple[Tensor, ...]:
         return (torch.zeros(2, 3, *self._image_shape()),)
+
+    def data_facts(self) -> dict[str, str]:
+        height, width = self._image_shape()
+        return super().data_facts() | {"size": f"{height} x {width} pixels"}
 
     def predictor(self, model: nn.Module) -> ImagePredictor:
         return ImagePredictor(self, model, self._image_shape())

@@ -29,6 +29,7 @@ class MultiMNISTWorkload(Workload):
     """
 
     architectures: ClassVar[tuple[str, ...]] = ("lenet",)
+    unit: ClassVar[str] = "images"
     at_once: ClassVar[int] = 512
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "default": {"epochs": 5, "batch": 128, "lr": 3e-3, "model": "lenet"},
@@ -70,6 +71,9 @@ class MultiMNISTWorkload(Workload):
 
     def example_inputs(self) -> tuple[Tensor, ...]:
         return (torch.zeros(2, 1, MultiMNIST.SIDE, MultiMNIST.SIDE),)
+
+    def data_facts(self) -> dict[str, str]:
+        return super().data_facts() | {"size": f"{MultiMNIST.SIDE} x {MultiMNIST.SIDE} pixels"}
 
     def _folder(self) -> str:
         if not self._root:

@@ -30,6 +30,7 @@ from torchsims.workloads.task import Loss, TaskSpec
 
 UNITS = ("native", "standard")
 MISSING = ("masked", "zero")
+SHOWN = 6  # columns with missing values that a page names
 
 
 @final
@@ -91,6 +92,7 @@ class TableWorkload(TabularWorkload):
         choose("treatment of missing labels", missing, MISSING)
         form = Format(separator, encoding, decimal, thousands, currency, na, date_order)
         columns = _Columns(tuple(tasks), tuple(types), tuple(categories), tuple(dates), tuple(numbers), tuple(ignore))
+        self._file = Path(root).name
         self._rows = _fit(Path(root), _version(Path(root)), form, columns, split_seed)
         self._set_tasks(self._rows.features, self._rows.targets, form, units, missing)
 
@@ -106,6 +108,23 @@ class TableWorkload(TabularWorkload):
     def describe_data(self) -> list[dict[str, Any]]:
         """Return how each column was read, with examples."""
         return [summary.row() for summary in self._rows.columns]
+
+    def data_facts(self) -> dict[str, str]:
+        columns = self._rows.columns
+        roles = {role: [c for c in columns if c.role == role] for role in ("target", "feature", "left out")}
+        counts = ", ".join(
+            f"{len(of)} {role}{'s' * (role != 'left out' and len(of) != 1)}" for role, of in roles.items()
+        )
+        rows = sum(map(self.items, self._rows.splits))
+        gaps = {
+            column.name: 100 * column.missing / rows
+            for column in columns
+            if column.missing and column.role != "left out"
+        }
+        most = sorted(gaps, key=lambda name: -gaps[name])
+        text = ", ".join(f"{name} {gaps[name]:.2g} %" for name in most[:SHOWN]) or "no value"
+        more = f", and {len(most) - SHOWN} more columns" if len(most) > SHOWN else ""
+        return {"file": self._file, **super().data_facts(), "columns": counts, "missing": text + more}
 
     def prediction_state(self) -> dict[str, Any]:
         """Return the fitted features and targets, and a checksum of the table."""

@@ -24,6 +24,7 @@ class TabularWorkload(Workload):
 
     architectures: ClassVar[tuple[str, ...]] = ("mlp", "sharedbottom", "mmoe", "ple", "esmm")
     inputs: ClassVar[tuple[str, ...]] = ("numbers", "codes")
+    unit: ClassVar[str] = "rows"
     at_once: ClassVar[int] = 4096
 
     numbers: int

@@ -11,6 +11,7 @@ from torchsims.models.dense.heads import HEADS, WIDTHS, make_head
 from torchsims.models.dense.norms import GROUP_CHANNELS
 from torchsims.models.outputs import check_outputs, make_per_task
 from torchsims.models.sources import check_name, check_source
+from torchsims.spaces import Choice, Space
 
 
 class DenseOptions(TypedDict, total=False):
@@ -58,6 +59,7 @@ class DenseNetwork(nn.Module):
 
     default_head: ClassVar[str] = ""
     resnet_stride: ClassVar[int] = 8
+    search_space: ClassVar[Mapping[str, Space]] = {"width": Choice((16, 32, 64))}
 
     def __init__(
         self,

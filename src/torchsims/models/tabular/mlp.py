@@ -1,11 +1,12 @@
 """A multilayer perceptron with one linear head per task."""
 
 from collections.abc import Mapping, Sequence
-from typing import final
+from typing import ClassVar, final
 
 from torch import Tensor, nn
 
 from torchsims.models.tabular.base import TabularNetwork, perceptron
+from torchsims.spaces import Choice, Range, Space
 
 
 @final
@@ -22,6 +23,12 @@ class MLP(TabularNetwork):
         >>> {task: tuple(part.shape) for task, part in out.items()}
         {'price': (4, 1), 'kind': (4, 3)}
     """
+
+    search_space: ClassVar[Mapping[str, Space]] = {
+        "hidden": Choice((128, 256, 512)),
+        "layers": Choice((1, 2, 3)),
+        "dropout": Range(0.0, 0.5, log=False),
+    }
 
     def __init__(
         self,

@@ -1,0 +1,147 @@
+"""Runs on other machines: a job per run, and a file in its folder that says how far it is."""
+
+import json
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+from uuid import uuid4
+
+from torchsims.reporting import RunState
+from torchsims.sweeps._cells import Event, Reporter, RunCell, train_run
+from torchsims.sweeps.executors import Executor
+from torchsims.training import Callback, Execution, RunConfig, StoppedError
+from torchsims.training.checkpoints import replace_file
+from torchsims.training.signals import asked_to_stop
+
+STATUS, TOKEN = ".torchsims.status.json", ".torchsims.token"
+PAUSE = 0.25  # seconds between two looks at the folders
+EVERY = 1.0  # seconds between two reports of a run
+
+
+@final
+@dataclass(frozen=True)
+class Job:
+    """One run, as another machine gets it: plain data and paths on shared storage."""
+
+    config: dict[str, Any]
+    folder: str
+    execution: dict[str, Any]
+    token: tuple[str, str]  # a file in the folder of the command, and what it should hold
+    callbacks: tuple[Callback, ...] = ()
+
+
+def run_job(job: Job) -> tuple[str, str]:
+    """Train or resume a run, and return the state that it ended in and why; called where the run runs."""
+    import torch
+
+    path, token = job.token
+    try:
+        shared = Path(path).read_text() == token
+    except OSError:
+        shared = False
+    if not shared:
+        return RunState.FAILED.value, f"the folder `{Path(path).parent}` is not on storage that this machine shares"
+    config, folder, execution = RunConfig.from_dict(job.config), Path(job.folder), Execution(**job.execution)
+    torch.set_num_threads(max(1, execution.threads))
+    report = _Throttled(folder / STATUS)
+    try:
+        event = train_run(config, folder, execution, [Reporter(report), *job.callbacks])
+    except StoppedError:
+        return RunState.STOPPED.value, ""
+    finally:
+        (folder / STATUS).unlink(missing_ok=True)
+    return event.state.value, event.text
+
+
+@final
+class _Throttled:
+    """Writes what a run reports to a file, at most once in a while."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._last, self._warnings = path, 0.0, list[str]()
+
+    def __call__(self, event: Event | str) -> None:
+        if isinstance(event, str):
+            self._warnings.append(event)
+        elif (now := time.monotonic()) - self._last >= EVERY:
+            self._last = now
+            content = {"text": event.text, "losses": dict(event.losses), "warnings": self._warnings}
+            replace_file(self._path, json.dumps(content).encode())
+
+
+class Remote(Executor):
+    """An executor that submits a job per run; a subclass says how jobs are submitted, watched and cancelled."""
+
+    @abstractmethod
+    def start(self, out: Path, execution: Execution) -> None:
+        """Prepare to submit jobs."""
+
+    @abstractmethod
+    def submit(self, job: Job) -> Any:
+        """Submit a job and return what stands for it."""
+
+    @abstractmethod
+    def result(self, handle: Any) -> tuple[str, str] | None:
+        """Return what :func:`run_job` returned, or a failure; None while the job waits or runs."""
+
+    @abstractmethod
+    def cancel(self, handle: Any) -> None:
+        """Ask a job to save and stop, or not to start."""
+
+    def work(
+        self, cells: Iterable[RunCell], most: int, out: Path, execution: Execution, refresh: Callable[[], None]
+    ) -> None:
+        token = (str((out / TOKEN).absolute()), uuid4().hex)
+        replace_file(out / TOKEN, token[1].encode())
+        waiting, busy = iter(cells), dict[RunCell, Any]()
+        self.start(out, execution)
+        room = execution.jobs or most
+        try:
+            with asked_to_stop() as asked:
+                while not asked():
+                    while len(busy) < room and (cell := next(waiting, None)) is not None:
+                        busy[cell] = self.submit(_job(cell, execution, token))
+                    if not busy:
+                        return
+                    self._look(busy, refresh)
+                    time.sleep(PAUSE)
+                raise StoppedError
+        finally:
+            for handle in busy.values():
+                self.cancel(handle)
+            deadline = time.monotonic() + 60  # for runs to save their states
+            while busy and time.monotonic() < deadline:
+                self._look(busy, refresh)
+                time.sleep(PAUSE)
+            (out / TOKEN).unlink(missing_ok=True)
+
+    def _look(self, busy: dict[RunCell, Any], refresh: Callable[[], None]) -> None:
+        for cell, handle in list(busy.items()):
+            ended = self.result(handle)
+            if ended is not None:
+                del busy[cell]
+                cell.handle(Event(RunState(ended[0]), ended[1]))
+            else:
+                _read_status(cell)
+        refresh()
+
+
+def _job(cell: RunCell, execution: Execution, token: tuple[str, str]) -> Job:
+    return Job(
+        cell.resolved.config.to_dict(),
+        str(cell.folder.absolute()),
+        vars(execution).copy(),
+        token,
+        tuple(cell.callbacks),
+    )
+
+
+def _read_status(cell: RunCell) -> None:
+    """Take note of how far a run is, if it has said so."""
+    with suppress(OSError, ValueError, KeyError):  # not there yet, or any more
+        found = json.loads((cell.folder / STATUS).read_text(encoding="utf-8"))
+        cell.handle(Event(RunState.RUNNING, found["text"], found["losses"]))

@@ -1,0 +1,184 @@
+"""What a run will cost: a few of its steps measured on this machine, and counted for others."""
+
+import time
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any, final
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.data import Subset
+from torch.utils.flop_counter import flop_registry
+
+from torchsims.training.config import Execution
+from torchsims.training.evaluation import evaluate
+from torchsims.training.loop import _Session
+from torchsims.training.resolution import Resolved
+from torchsims.training.world import launched
+
+
+@final
+@dataclass(frozen=True)
+class Device:
+    """Another device, by numbers from its data sheet and the share of them that training reaches.
+
+    Example:
+        >>> Device(tflops=156.0, gigabytes_per_second=1555.0, utilisation=0.3).seconds(flops=46.8e12, moved=0.0)
+        1.0
+    """
+
+    tflops: float
+    gigabytes_per_second: float
+    utilisation: float
+
+    def __post_init__(self) -> None:
+        for name in ("tflops", "gigabytes_per_second"):
+            if not (value := getattr(self, name)) > 0:
+                raise ValueError(f"Parameter `{name}` should be positive. Found `{name} = {value}`.")
+        if not 0 < self.utilisation <= 1:
+            raise ValueError(f"Parameter `utilisation` should be in (0, 1]. Found `utilisation = {self.utilisation}`.")
+
+    def seconds(self, flops: float, moved: float) -> float:
+        """Return the time for floating-point operations or for bytes to and from memory, whichever is longer."""
+        longest = max(flops / (1e12 * self.tflops), moved / (1e9 * self.gigabytes_per_second))
+        return longest / self.utilisation
+
+
+@final
+@dataclass(frozen=True)
+class Cost:
+    """What one run costs.
+
+    Example:
+        >>> Cost("EW", "1 + 1", 100, 0.5, 10.0, flops=0, moved=0, peak=0).seconds
+        60.0
+    """
+
+    label: str
+    passes: str
+    steps: int  # of the whole run
+    seconds_per_step: float  # with loading its batch; the median
+    evaluation: float  # seconds of all evaluations of the run
+    flops: int  # of a step
+    moved: int  # bytes that the operators of a step read and write
+    peak: int  # bytes of all tensors of model, method and step that are alive at once
+
+    @property
+    def seconds(self) -> float:
+        """Time of the run on this machine."""
+        return self.steps * self.seconds_per_step + self.evaluation
+
+    def seconds_on(self, device: Device) -> float:
+        """Return an estimate for another device, for the steps and, in proportion, the evaluations."""
+        share = self.seconds / (self.steps * self.seconds_per_step)
+        return self.steps * device.seconds(self.flops, self.moved) * share
+
+
+def measure_cost(resolved: Resolved, execution: Execution | None = None, steps: int = 5) -> Cost:
+    """Take a few steps of a run, evaluate a part of the data, and return what all of it will cost.
+
+    Nothing is written. Two more steps are counted: operations, bytes and memory do not depend on the machine.
+
+    Example:
+        >>> from torchsims.training import RunConfig, resolve
+        >>> config = RunConfig("scenes:images=8:resolution=32", "ew", "hps:width=8", epochs=3, batch=4)
+        >>> measure_cost(resolve(config), steps=1).steps
+        6
+    """
+    with launched() as world:
+        session = _Session(resolved, Path(), world, (), execution or Execution())
+        session.trainer.start()
+        numbers = _repeated_steps(session)
+        counter = _Counter(_storages(session))
+        with counter:
+            next(numbers)  # makes the states of the optimizers
+            counter.moved = counter.flops = 0
+            next(numbers)
+        seconds = []
+        for _ in range(steps):
+            begin = time.perf_counter()
+            next(numbers)
+            seconds.append(time.perf_counter() - begin)
+        per_item = _seconds_per_item(session)
+    items = {part: resolved.workload.items(part) for part in ("val", "test")}
+    epochs = resolved.config.epochs
+    return Cost(
+        label=resolved.label,
+        passes=resolved.method.count_passes(
+            len(resolved.workload.tasks),
+            evaluation=resolved.config.evaluation,
+            micro_batches=resolved.config.micro_batches,
+        ),
+        steps=epochs * session.steps_per_epoch,
+        seconds_per_step=median(seconds),
+        evaluation=per_item * (epochs * items["val"] + items["test"]),
+        flops=counter.flops,
+        moved=counter.moved,
+        peak=counter.peak,
+    )
+
+
+def _repeated_steps(session: _Session) -> Iterator[int]:
+    """Take steps without end: small data have few in an epoch."""
+    while True:
+        yield from session.take_steps()
+        session.trainer.step_number = 0
+
+
+def _seconds_per_item(session: _Session) -> float:
+    """Return the time to evaluate one item, measured on one batch of the test split."""
+    data, size = session.workload.split("test"), session.workload.at_once
+    number = min(size, session.workload.items("test"))
+    part = Subset(data, range(number))
+    begin = time.perf_counter()
+    evaluate(session.workload, session.model, part, session.to_device)
+    return (time.perf_counter() - begin) / number
+
+
+def _storages(session: _Session) -> dict[int, int]:
+    """Return the bytes of the storages of model and method, by storage."""
+    tensors = [*session.model.parameters(), *session.model.buffers(), *tree_leaves(session.trainer.method.state_dict())]
+    found = [each.untyped_storage() for each in tensors if isinstance(each, Tensor)]
+    return {storage._cdata: storage.nbytes() for storage in found}
+
+
+@final
+class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts floating-point operations, bytes that operators read and write, and the most that are alive at once."""
+
+    def __init__(self, known: dict[int, int]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._seen, self._live = set(known), sum(known.values())
+        self.peak, self.moved, self.flops = self._live, 0, 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        made = [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
+        read = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+        if not func.is_view:
+            self.moved += sum(leaf.numel() * leaf.element_size() for leaf in (*read, *made))
+        if (formula := flop_registry.get(func._overloadpacket)) is not None:
+            self.flops += formula(*args, **(kwargs or {}), out_val=result)
+        for leaf in made:
+            self._note(leaf.untyped_storage())
+        return result
+
+    def _note(self, storage: torch.UntypedStorage) -> None:
+        key, size = storage._cdata, storage.nbytes()
+        if key in self._seen:
+            return
+        self._seen.add(key)
+        self._live += size
+        self.peak = max(self.peak, self._live)
+        weakref.finalize(storage, self._forget, key, size)
+
+    def _forget(self, key: int, size: int) -> None:
+        self._seen.discard(key)
+        self._live -= size
