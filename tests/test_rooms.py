@@ -69,7 +69,7 @@ EXTRAS: dict[str, set[str]] = {
     "lightning": {"lightning"},
     "huggingface": {"transformers"},
     "metrics": {"torchmetrics"},
-    "training": {"filelock", "safetensors", "tomli_w"},
+    "training": {"filelock", "safetensors", "tensorboard", "tomli_w"},
     "reporting": {"jinja2", "matplotlib", "rich"},
     "synthetic": {"matplotlib"},
     "sweeps": {"matplotlib", "optuna", "submitit"},

@@ -15,7 +15,6 @@ from torch.optim import SGD, Adam
 
 from helpers.methods import GRADIENT_LEVEL, GradientLevel, every_gradient_level
 from helpers.support import TASKS
-from helpers.twins import direct
 from torchsims import Aggregated, aggregations
 from torchsims.aggregations import (
     DBMTL,
@@ -208,74 +207,6 @@ def test_torchjd_sees_zero_in_small_gradients() -> None:
     assert not jd.CAGrad(c=0.4)(matrix() * 1e-6).any()
 
 
-# Nash-MTL
-
-
-def test_nash_solves_its_equation() -> None:
-    rows = matrix()
-    method = NashMTL(max_norm=0.0)
-    method(rows)
-    alpha = method.alpha
-    torch.testing.assert_close(rows @ rows.T @ alpha, 1 / alpha, rtol=0.02, atol=0)
-    assert NashMTL(max_norm=0.3)(rows).norm() <= 0.3 + 1e-12
-
-
-def test_nash_is_no_more_exact_than_its_solver() -> None:
-    """Why its tolerance is 1e-7: TorchJD itself may differ by as much when only the order of the columns changes."""
-    distances = []
-    for seed in range(3):
-        rows = matrix(seed=seed)
-        order = torch.randperm(rows.shape[1], generator=torch.Generator().manual_seed(seed))
-        one, two = (direct(lambda: jd.NashMTL(n_tasks=3))()(each, losses()) for each in (rows, rows[:, order]))
-        distances.append((one[order] - two).abs().max().item())
-    assert max(distances) < 1e-7
-
-
-def test_nash_of_one_task_is_its_unit_vector() -> None:
-    torch.testing.assert_close(NashMTL()(torch.tensor([[3.0, 4.0]])), torch.tensor([0.6, 0.8]))
-    assert not NashMTL()(torch.zeros(1, 2)).any()
-
-
-def test_fairgrad_solves_its_equation() -> None:
-    rows = matrix() / 10
-    method = FairGrad(2.0)
-    w = method.weights(rows @ rows.T, losses(), torch.ones(3, dtype=torch.bool))
-    torch.testing.assert_close(rows @ rows.T @ w, w**-0.5, rtol=1e-4, atol=0)
-
-
-def rounded(gramian: Tensor, seed: int) -> Tensor:
-    """Return a Gramian whose entries differ by rounding, as those of a batch in other parts do."""
-    noise = torch.randn(gramian.shape, generator=torch.Generator().manual_seed(seed), dtype=gramian.dtype)
-    return gramian * (1 + 1e-15 * (noise + noise.T))
-
-
-def spread(make: Callable[[], Any], gramian: Tensor) -> float:
-    """Return by which part of its length a direction changes, at most, if the Gramian changes by rounding."""
-    known = torch.ones(len(gramian), dtype=torch.bool)
-    weights = [make().weights(each, losses(), known) for each in [gramian, *(rounded(gramian, i) for i in range(4))]]
-    changes = [w - weights[0] for w in weights[1:]]
-    length, *others = [(w @ gramian @ w).clamp(min=0).sqrt().item() for w in (weights[0], *changes)]
-    return float(max(others) / length)
-
-
-def spreads(make: Callable[[], Any], scales: float) -> list[float]:
-    """Return the changes for a few random matrices whose rows are longer and longer by a factor."""
-    found = [spread(make, rows @ rows.T) for rows in (matrix(seed=seed, scales=scales) / 10 for seed in range(5))]
-    print(f"{make.__name__}, lengths 1 : {scales:g} : {scales**2:g}: {', '.join(f'{each:.1e}' for each in found)}")
-    return found
-
-
-@pytest.mark.parametrize("make", [NashMTL, FairGrad])
-def test_rounding_hardly_moves_nash_and_fairgrad_for_gradients_of_like_lengths(make: Callable[[], Any]) -> None:
-    assert max(spreads(make, 2.0)) < 1e-5
-
-
-@pytest.mark.parametrize("make", [NashMTL, FairGrad])
-def test_rounding_moves_nash_and_fairgrad_for_gradients_of_very_different_lengths(make: Callable[[], Any]) -> None:
-    """Why a split batch can take another step than the whole: if this fails, the docs need no longer say so."""
-    assert max(spreads(make, 1000.0)) > 1e-6
-
-
 # GradNorm
 
 
@@ -366,7 +297,7 @@ def test_an_object_of_torchjd_that_keeps_buffers_can_be_saved() -> None:
 # Packages and parameters
 
 
-@pytest.mark.parametrize("name", sorted(set(METHODS) - {"GradNorm", "DBMTL"}))
+@pytest.mark.parametrize("name", sorted(set(METHODS) - {"GradNorm", "DBMTL", "NashMTL", "FairGrad"}))
 def test_a_missing_package_says_what_to_install(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     real = builtins.__import__
 
@@ -383,9 +314,7 @@ def test_a_missing_package_says_what_to_install(name: str, monkeypatch: pytest.M
     )
 
 
-@pytest.mark.parametrize(
-    ("make", "package"), [(CAGrad, "cvxpy"), (NashMTL, "ecos"), (FairGrad, "scipy"), (UPGrad, "quadprog")]
-)
+@pytest.mark.parametrize(("make", "package"), [(CAGrad, "cvxpy"), (UPGrad, "quadprog")])
 def test_a_missing_solver_says_what_to_install(make: Any, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     real = importlib.util.find_spec
     monkeypatch.setattr("torchjd._mixins.find_spec", lambda name: None if name == package else real(name))
@@ -395,8 +324,8 @@ def test_a_missing_solver_says_what_to_install(make: Any, package: str, monkeypa
 
 def test_native_methods_need_no_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "torchjd", None)
-    DBMTL()
-    GradNorm(["a"])
+    for method in (DBMTL(), GradNorm(["a", "b", "c"]), NashMTL(), FairGrad()):
+        method(matrix())
 
 
 @pytest.mark.parametrize(
@@ -410,10 +339,8 @@ def test_native_methods_need_no_package(monkeypatch: pytest.MonkeyPatch) -> None
         (lambda: CAGrad(norm_eps=-1.0), "Parameter `norm_eps` should not be negative"),
         (lambda: NashMTL(-1.0), "Parameter `max_norm` should not be negative"),
         (lambda: NashMTL(update_every=0), "Parameter `update_every` should be a positive integer"),
-        (lambda: NashMTL(optim_niter=2.5), "Parameter `optim_niter` should be a positive integer"),  # type: ignore[arg-type]
-        (lambda: FairGrad(-1.0), "Parameter `alpha` should be 0, or 0.01 or more"),
-        (lambda: FairGrad(1e-3), "Parameter `alpha` should be 0, or 0.01 or more. Found `alpha = 0.001`."),
-        (lambda: FairGrad(max_iters=0), "Parameter `max_iters` should be a positive integer"),
+        (lambda: FairGrad(-1.0), "Parameter `alpha` should be 0, or between 0.1 and 10"),
+        (lambda: FairGrad(20.0), "Parameter `alpha` should be 0, or between 0.1 and 10. Found `alpha = 20.0`."),
         (lambda: AlignedMTL("max"), "Parameter `scale` should be one of"),  # type: ignore[arg-type]
         (lambda: GradDrop(2.0), "Parameter `leak` should be between 0 and 1. Found `leak = 2.0`."),
         (lambda: GradVac(2.0), "Parameter `beta` should be between 0 and 1"),
@@ -436,7 +363,7 @@ def test_parameters_that_make_no_sense_are_refused(make: Callable[[], Any], mess
         *(partial(CAGrad, rescale=True, norm_eps=eps) for eps in (0.0, 1e-300, 1e300)),
         *(partial(NashMTL, norm) for norm in (1e-300, 1e300, float("inf"))),
         partial(NashMTL, update_every=10**30),
-        *(partial(FairGrad, alpha) for alpha in (0.0, 0.01, 1e300, float("inf"))),
+        *(partial(FairGrad, alpha) for alpha in (0.0, 0.1, 10.0)),
     ],
 )
 def test_the_most_extreme_options_give_finite_directions(make: Callable[[], aggregations.Aggregation]) -> None:

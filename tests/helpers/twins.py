@@ -11,8 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations, pairwise, product
 from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 import torchjd.aggregation as jd
+from scipy.optimize import root
 from torch import Tensor
 
 Step: TypeAlias = Mapping[int, float]
@@ -323,5 +325,34 @@ def db_mtl() -> GradientTwin:
     return step
 
 
-def nash(**options: Any) -> Callable[[], GradientTwin]:
-    return direct(lambda: jd.NashMTL(n_tasks=3, **options))
+def fair_weights(gramian: Tensor, p: float = 1.0) -> Tensor:
+    """Return the w > 0 with G w = w^-p, found by SciPy's general solver in the logarithms of the weights."""
+    lengths = gramian.diagonal().sqrt().numpy()
+    sizes, exponents = gramian.numpy() / lengths / lengths[:, None], (1 - p) / (1 + p)
+
+    def residual(y: Any) -> Any:  # of x = w |g|^(2 / (1 + p)): x_i^p sum_j C_ij (|g_j| / |g_i|)^e x_j - 1
+        x = np.exp(y)
+        return x**p * (sizes @ (x * lengths**-exponents)) * lengths**exponents - 1
+
+    found = root(residual, np.zeros(len(lengths)), method="lm", tol=1e-15, options={"maxiter": 100_000})
+    assert np.abs(residual(found.x)).max() < 1e-10
+    return torch.from_numpy(np.exp(found.x) * lengths ** (-2 / (1 + p)))
+
+
+def fairgrad(alpha: float) -> Callable[[], GradientTwin]:
+    return lambda: lambda jacobian, losses: fair_weights(jacobian @ jacobian.T, 1 / alpha) @ jacobian
+
+
+def nash(max_norm: float = 1.0, update_every: int = 1) -> Callable[[], GradientTwin]:
+    def twin() -> GradientTwin:
+        found: list[Tensor] = []
+
+        def step(jacobian: Tensor, losses: Tensor) -> Tensor:
+            due = len(found) % update_every == 0
+            found.append(fair_weights(jacobian @ jacobian.T) if due else found[-1])
+            d = found[-1] @ jacobian
+            return d * min(1.0, max_norm / d.norm().item()) if max_norm else d
+
+        return step
+
+    return twin

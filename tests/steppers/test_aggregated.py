@@ -110,35 +110,22 @@ def test_micro_batches_and_batched_passes_make_no_difference(case: GradientLevel
     assert_same(run(make(make_net(), case, chunk=2), lambda data: data.split([9, 7]), 0.6), expected, case.tolerance)
 
 
-@drops_gradients
-@pytest.mark.parametrize(("method", "scales"), [(NashMTL, (100.0, 1.0, 1.0)), (FairGrad, (1e4, 1.0, 1e-2))])
-def test_micro_batches_change_the_gramian_by_rounding_whatever_a_solver_makes_of_it(
-    method: type[WeightedAggregation], scales: Sequence[float], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("method", [NashMTL, FairGrad, partial(FairGrad, 2.0)])
+@pytest.mark.parametrize("scales", [(100.0, 1.0, 1.0), (1e4, 1.0, 1e-2)])
+def test_micro_batches_make_no_difference_for_losses_of_very_different_sizes(
+    method: Callable[[], WeightedAggregation], scales: Sequence[float]
 ) -> None:
-    """Losses of very different sizes, where the solvers behind these methods turn rounding into other directions."""
-    grams: list[Tensor] = []
-    solve = method.weights
-
-    def record(self: WeightedAggregation, gramian: Tensor, losses: Tensor, labelled: Tensor) -> Tensor:
-        grams.append(gramian)
-        return solve(self, gramian, losses, labelled)
-
     def closure(model: nn.Module, data: Data) -> TaskLosses:
         losses: Any = task_losses(model, data)
         return TaskLosses({t: losses.total[t] * scales[i] for i, t in enumerate(TASKS)}, losses.count)
 
-    monkeypatch.setattr(method, "weights", record)
     for seed in range(4):
         data, directions = make_data(seed=seed), []
         for parts in ([16], [5, 3, 7, 1]):
             model = make_net(seed=seed)
             Aggregated(model, method(), outer=sgd(RATE)).backward(closure, *data.split(parts))
             directions.append(flat(model.get_parameter(name).grad for name in SHARED))
-        whole, split = grams[-2:]
-        lengths = whole.diagonal().sqrt()
-        assert ((whole - split) / (lengths * lengths[:, None])).abs().max() < 1e-13
-        distance = (directions[0] - directions[1]).norm()
-        print(f"{method.__name__}: {distance / directions[0].norm():.1e} of the length of the direction")
+        assert (directions[0] - directions[1]).norm() < 1e-9 * directions[0].norm()
 
 
 def on_rank(rank: int, name: str, wrapper: str, sizes: Sequence[int], micro_batches: int) -> list[dict[str, Tensor]]:

@@ -44,7 +44,6 @@ def quadratic_pair(model: Any) -> dict[str, Tensor]:
     }
 
 
-SLOW_SOLVERS = {"NashMTL": {"update_every": 40}}
 TAU = {"FOOPS": 1e3}
 
 
@@ -53,10 +52,7 @@ def converging(name: str, model: nn.Module) -> Stepper[Any]:
     adam, fast = (partial(Adam, lr=lr, betas=(0.9, 0.9)) for lr in (0.06, 0.09))
     two_copies = name.startswith(("SIMS", "FOOPS"))
     options: dict[str, Any] = {"inner": fast, "tau": TAU.get(name, 1.0)} if two_copies else {}
-    method: Any = STEPPERS[name](model, ("left", "right"), outer=adam, **options)
-    for setting, value in SLOW_SOLVERS.get(name, {}).items():
-        setattr(method.aggregation, setting, value)
-    return method  # type: ignore[no-any-return]
+    return STEPPERS[name](model, ("left", "right"), outer=adam, **options)
 
 
 @every_method

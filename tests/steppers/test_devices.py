@@ -159,14 +159,13 @@ def test_clipping_and_accumulating_do_not_add_waits(name: str, device: Accelerat
 STEPPER = 3  # the losses are checked before gradients are made of them, those before a direction, which is checked too
 SOLVER = 1  # the method solves a problem of m x m numbers on the host
 GRADIENT_WAITS = {
-    **dict.fromkeys(["MGDA", "PCGrad", "FairGrad", "AlignedMTL", "IMTLG", "UPGrad"], STEPPER + SOLVER),
+    **dict.fromkeys(["MGDA", "PCGrad", "NashMTL", "FairGrad", "AlignedMTL", "IMTLG", "UPGrad"], STEPPER + SOLVER),
     "CAGrad": STEPPER + SOLVER + 1,  # a Gramian of zeros, which its solver cannot take, is looked for first
-    "NashMTL": STEPPER + SOLVER + 1,  # which tasks have labels has to be known on the host, for the last weights
-    "GradVac": STEPPER + SOLVER + 2,  # the same, for the similarities: first their number, then which
+    "GradVac": STEPPER + SOLVER + 2,  # the tasks with labels, for the similarities: first their number, then which
     "ConFIG": STEPPER,
     "GradDrop": STEPPER,
     "GradNorm": STEPPER + 3,  # a mask selects the tasks with labels: of parameters, their gradient and the first losses
-    "DBMTL": STEPPER + 3,  # a mask selects the tasks with labels, of the running means: twice, and once to write them
+    "DBMTL": STEPPER,
 }
 
 

@@ -12,7 +12,6 @@ from torch.optim import Adam
 from helpers.points import Point
 from torchsims import Aggregated
 from torchsims.aggregations import DBMTL, MGDA, Aggregation, CAGrad, FairGrad, GradNorm, NashMTL, PCGrad
-from torchsims.aggregations import WeightedAggregation as Weighted
 from torchsims.methods import Method
 from torchsims.problems import Toy
 from torchsims.synthetic import GradientMethod, run_rows
@@ -89,27 +88,17 @@ def test_cagrad_is_as_good_for_the_worse_task_as_the_solver(kind: str, largest: 
     ("direction", "make", "length"), [(nash_mtl, NashMTL, 1.0), (fairgrad, FairGrad, 2**0.5)], ids=["nash", "fair"]
 )
 @pytest.mark.parametrize("kind", KINDS)
-def test_nash_and_fairgrad_agree_where_the_solver_has_solved_its_equation(
-    direction: Callable[[Tensor], Tensor], make: Callable[[], Weighted], length: float, kind: str
+def test_nash_and_fairgrad_agree(
+    direction: Callable[[Tensor], Tensor], make: Callable[[], Aggregation], length: float, kind: str
 ) -> None:
-    gradients = torch.cat([_gradients(kind, 0, rows=12), _gradients(kind, 3, seed=1, rows=12)])
+    gradients = torch.cat([_gradients(kind, 0, rows=12), _gradients(kind, 8, seed=1, rows=12)])
     found = direction(gradients)
     # The equation itself, a_i g_i . d = 1 with a_i |g_i| the same for both, holds for every row ...
     along = (gradients @ found.unsqueeze(-1)).squeeze(-1) / gradients.norm(dim=-1)
     torch.testing.assert_close(along[:, 0], along[:, 1], rtol=1e-8, atol=1e-12)
     torch.testing.assert_close(found.norm(dim=-1), torch.full_like(along[:, 0], length))
-    # ... while the solvers, which start at equal weights, miss it for many a size of the gradients.
-    gramians = gradients @ gradients.mT
-    ones, all_tasks = gradients.new_ones(2), torch.ones(2, dtype=torch.bool)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # of cvxpy, where its solver fails
-        w = torch.stack([make().weights(gramian, ones, all_tasks) for gramian in gramians])
-    first, second = (w * (gramians @ w.unsqueeze(-1)).squeeze(-1)).unbind(-1)
-    solved = (first - second).abs() < 1e-5 * first.abs()
-    assert solved.sum() >= 6
-    error = (found - (w.unsqueeze(1) @ gradients).squeeze(1)).norm(dim=-1)[solved] / length
-    assert error.max() < 1e-3
-    assert error.median() < 1e-6
+    # ... and so does what is found from the Gramian.
+    assert ((found - _one_by_one(make, gradients)).norm(dim=-1) < 1e-9 * length).all()
 
 
 @pytest.mark.parametrize("direction", [mgda, pcgrad, cagrad, nash_mtl, fairgrad])
@@ -168,7 +157,7 @@ def test_the_runner_and_the_stepper_give_the_same_trajectory(name: str) -> None:
             scale = SCALE[row]
             stepper.step(lambda module, scale=scale: dict(zip(TASKS, module() * scale, strict=True)))
             stepper.end_epoch()
-        # The solvers of CAGrad, Nash-MTL and FairGrad stop early; here that moves the path by 1e-8 at most.
+        # The solver of CAGrad stops early; here that moves the path by 1e-8 at most.
         torch.testing.assert_close(outcome.path[:-1, row], torch.stack(seen), rtol=0, atol=1e-7)
         torch.testing.assert_close(outcome.points[row], model.theta.detach(), rtol=0, atol=1e-7)
 

@@ -44,8 +44,7 @@ class DBMTL(Aggregation):
         self._register_statistics("average")
 
     def combine(self, jacobian: Tensor, losses: Tensor, labelled: Tensor) -> tuple[Tensor, Tensor]:
-        average = self._means(jacobian, labelled)
-        known = average[labelled]
+        average, known = self._means(jacobian, labelled)
         norms = torch.linalg.vector_norm(known, dim=1)
         # A gradient of zero has no direction to be made longer.
         weights = (norms.max() / norms).where(norms > 0, 0)
@@ -53,8 +52,8 @@ class DBMTL(Aggregation):
             self.average = average
         return weights @ known, weights
 
-    def _means(self, jacobian: Tensor, labelled: Tensor) -> Tensor:
-        """Return the running means of all tasks with those of this step, `m x n`; NaN where a task had none yet."""
+    def _means(self, jacobian: Tensor, labelled: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the running means of all tasks, `m x n`, NaN where a task had none yet, and of those with labels."""
         average = self.average.to(jacobian)
         shape = (len(labelled), jacobian.shape[1])
         if average.numel() == 0:
@@ -64,8 +63,11 @@ class DBMTL(Aggregation):
                 "The gradients should have the same shape in every step. "
                 f"Found shape {shape} after {tuple(average.shape)}."
             )
-        before = average[labelled]
-        after = self.beta * before + (1 - self.beta) * jacobian
+        everyone = len(jacobian) == len(labelled)  # then nothing is selected, which would make the host wait
+        known = average if everyone else average[labelled]
+        known = jacobian.where(known[:, :1].isnan(), known).lerp_(jacobian, 1 - self.beta)
+        if everyone:
+            return known, known
         average = average.clone()
-        average[labelled] = after.where(~before.isnan(), jacobian)
-        return average
+        average[labelled] = known
+        return average, known

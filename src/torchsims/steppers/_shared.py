@@ -43,12 +43,10 @@ class Sharing:
 
     def update(self, found: Found, tasks: int, ranks: Ranks) -> list[list[int]]:
         """Return the tasks that reach each parameter on any rank, and remember which parameters are shared."""
-        reach = torch.zeros(len(found), tasks)
-        for row, each in zip(reach, found, strict=True):
-            row[list(each)] = 1
+        reach = [[float(task in each) for task in range(tasks)] for each in found]
         if ranks.size > 1:  # else the host knows
-            reach = ranks.sum(reach.to(ranks.device))
-        reached = [[task for task, n in enumerate(row) if n] for row in reach.tolist()]
+            reach = ranks.sum(torch.tensor(reach, device=ranks.device)).tolist()
+        reached = [[task for task, n in enumerate(row) if n] for row in reach]
         if not self._given:
             self.shared |= {name for name, by in zip(self._names, reached, strict=True) if len(by) > 1}
         return reached
@@ -84,8 +82,10 @@ def stacked(found: dict[int, Tensor], like: Tensor, tasks: list[int]) -> Tensor:
     found is let go, so that no more than a block is held twice.
     """
     dtype = torch.promote_types(like.dtype, torch.float32)
-    missing = torch.zeros((), dtype=dtype, device=like.device).expand_as(like)
-    block = torch.stack([found.get(task, missing).reshape(-1).to(dtype) for task in tasks])
+    if not found.keys() >= set(tasks):
+        missing = torch.zeros((), dtype=dtype, device=like.device).expand_as(like)
+        found.update({task: missing for task in tasks if task not in found})
+    block = torch.stack([found[task].to(dtype) for task in tasks]).flatten(1)
     found.clear()
     return torch.view_as_real(block).flatten(1) if block.is_complex() else block
 

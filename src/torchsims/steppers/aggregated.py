@@ -222,7 +222,7 @@ class Aggregated(Stepper[Report]):
             )
         shared = self._sharing.indices()
         heads = {
-            (index, task): rows.found[index].get(task, torch.zeros_like(p)).clone()
+            (index, task): rows.found[index][task].clone() if task in rows.found[index] else torch.zeros_like(p)
             for index, p in enumerate(self._theta)
             if index not in shared
             for task in reached[index]
@@ -242,8 +242,9 @@ class Aggregated(Stepper[Report]):
                 self._theta[index].grad = gradient
             return (self._held.get(slope) * slope / reduced.unit).where(reduced.labelled, 0)
         coefficients = reduced.per_total(slope)  # (task,)
+        column = coefficients[tasks, None]
         for block in rows.blocks:
-            block.mul_(coefficients[tasks, None].to(block))
+            block.mul_(column.to(block))
         direction, w = self._aggregate(rows, reduced, tasks)
         if self._held.every > 1:
             self._held.keep(w, tasks, slope)
@@ -261,10 +262,12 @@ class Aggregated(Stepper[Report]):
             return [], torch.ones_like(losses)
         if isinstance(self.aggregation, WeightedAggregation):
             w = self.aggregation.weights(rows.gramian(), losses, reduced.labelled)
-            return [w.to(block) @ block for block in rows.blocks], w
+            return [block.T @ w.to(block) for block in rows.blocks], w
+        sizes = [block.shape[1] for block in rows.blocks]
         jacobian = torch.cat([block.to(losses.device) for block in rows.blocks], 1)
+        rows.blocks.clear()  # all is held once
         direction, w = self.aggregation.combine(jacobian, losses, reduced.labelled)
-        return list(torch.split(direction, [block.shape[1] for block in rows.blocks])), w
+        return list(torch.split(direction, sizes)), w
 
     def _reversals(self) -> list[Callable[[], None]]:
         features = [] if self._features is None else [hook_restorer(self._features)]

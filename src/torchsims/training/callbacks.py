@@ -4,10 +4,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import time
 from typing import Any, final
 
 from torchsims.diagnosis import GradientValues
 from torchsims.training.run import Metrics
+
+VERSION = "brain.Event:2"  # of event files
 
 
 @dataclass(frozen=True)
@@ -59,38 +62,46 @@ class TensorBoard(Callback):
         self._writer: Any = None
 
     def on_start(self, step: int, steps: int) -> None:
-        from torch.utils.tensorboard import SummaryWriter
+        from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
+        self._writer = EventFileWriter(str(self._folder))
         # What a killed run wrote after its last checkpoint is purged.
-        self._writer = SummaryWriter(str(self._folder), purge_step=step)
+        self._writer.add_event(Event(wall_time=time(), step=step, file_version=VERSION))
+        self._writer.add_event(Event(wall_time=time(), step=step, session_log=SessionLog(status=SessionLog.START)))
         self._writer.flush()  # its thread has nothing left to write when the first step looks at the folder
 
     def on_step(self, step: int, values: StepValues) -> None:
         if not self._folder.is_dir():  # noticed here, before the thread of the writer does and prints a traceback
             raise OSError(f"The folder `{self._folder}` was deleted while the run was writing to it.")
-        for kind, by_task in (("losses", values.losses), ("weights", values.weights)):
-            for task, value in by_task.items():
-                self._writer.add_scalar(f"{kind}/{task}", value, step)
-        for name, number in (("merit", values.merit), ("lr", values.lr)):
-            if number is not None:
-                self._writer.add_scalar(name, number, step)
+        found = {f"losses/{task}": value for task, value in values.losses.items()}
+        found |= {f"weights/{task}": value for task, value in values.weights.items()}
+        found |= {name: value for name, value in (("merit", values.merit), ("lr", values.lr)) if value is not None}
         if values.gradients is not None:
-            self._add_gradients(step, values.gradients)
-
-    def _add_gradients(self, step: int, gradients: GradientValues) -> None:
-        for kind, by_task in (("norms", gradients.norms), ("shares", gradients.shares)):
-            for task, value in by_task.items():
-                self._writer.add_scalar(f"gradients/{kind}/{task}", value, step)
-        for task, row in gradients.cosines.items():
-            for other, value in row.items():
-                self._writer.add_scalar(f"gradients/cosines/{task}/{other}", value, step)
+            found |= _gradients(values.gradients)
+        self._write(step, found)
 
     def on_epoch(self, step: int, metrics: Metrics) -> None:
-        for task, values in metrics.items():
-            for name, value in values.items():
-                self._writer.add_scalar(f"validation/{task}/{name}", value, step)
+        found = {f"validation/{task}/{name}": value for task, of in metrics.items() for name, value in of.items()}
+        self._write(step, found)
+
+    def _write(self, step: int, values: Mapping[str, float]) -> None:
+        """Write all values as one event: an event takes longer to write than a value."""
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
+        summary = Summary(value=[Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()])
+        self._writer.add_event(Event(wall_time=time(), step=step, summary=summary))
 
     def on_end(self) -> None:
         if self._writer is not None:
             with suppress(FileNotFoundError):  # the folder was deleted
                 self._writer.close()
+
+
+def _gradients(values: GradientValues) -> dict[str, float]:
+    found = {f"gradients/norms/{task}": value for task, value in values.norms.items()}
+    found |= {f"gradients/shares/{task}": value for task, value in values.shares.items()}
+    for task, row in values.cosines.items():
+        found |= {f"gradients/cosines/{task}/{other}": value for other, value in row.items()}
+    return found

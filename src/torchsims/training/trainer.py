@@ -83,6 +83,7 @@ class Trainer:
         self._starvation = StarvationMonitor()
         share = partial(warmup_then_decay, steps=steps, warmup=warmup)
         self._schedules = [LambdaLR(optimizer, share) for optimizer in method.optimizers]
+        self._first = True  # step of the schedules
 
     @property
     def starved(self) -> tuple[str, ...]:
@@ -182,10 +183,14 @@ class Trainer:
                 callback.on_warning(sentence)
 
     def _advance_schedules(self) -> None:
-        with warnings.catch_warnings():  # a scaler that skips the first step has not called the optimizer
-            warnings.filterwarnings("ignore", "Detected call of `lr_scheduler.step")
-            for schedule in self._schedules:
-                schedule.step()
+        if self._first:  # a scaler may have skipped the optimizer, and schedules look at that in their first step
+            self._first = False
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Detected call of `lr_scheduler.step")
+                self._advance_schedules()
+            return
+        for schedule in self._schedules:
+            schedule.step()
 
     def _seed_generators(self, seed: int) -> None:
         if torch.accelerator.is_available():

@@ -43,4 +43,4 @@ class InMemory(Dataset[dict[str, Tensor]]):
     def batch(self, items: Sequence[int]) -> dict[str, Tensor]:
         """Return some items, each field with a leading dimension."""
         rows = torch.tensor(items, dtype=torch.int64)
-        return {name: column[rows] for name, column in self.columns.items()}
+        return {name: column.index_select(0, rows) for name, column in self.columns.items()}
