@@ -19,6 +19,7 @@ from torchsims import (
     aggregations,
     data,
     diagnosis,
+    fronts,
     merit,
     methods,
     metrics,
@@ -61,6 +62,7 @@ MODULES = [
     workloads,
     registry,
     sweeps,
+    fronts,
 ]
 
 

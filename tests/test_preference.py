@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.optim import SGD
 
 from torchsims import SIMS, merit
-from torchsims.scalarizations import GLS, STCH, LogMerit, Scalarization
+from torchsims.scalarizations import GLS, PBI, STCH, LogMerit, Scalarization
 
 DOUBLE = torch.float64
 RATIOS = (0.25, 0.5, 1.0, 2.0, 4.0)  # of the preferences of A and B
@@ -249,3 +249,18 @@ def test_equal_preferences_are_the_preference_objective_and_none_is_the_method_w
         LogMerit(augment=0.1, preference={"a": 1.0})
     with pytest.raises(ValueError, match="Parameter `weights` should be None with `preference`"):
         STCH(weights=[1.0, 2.0], preference={"a": 1.0, "b": 1.0})
+
+
+@pytest.mark.parametrize("make", [*MONOTONE.values(), STCH, PBI])
+def test_runs_side_by_side_may_have_preferences_of_their_own(make: Callable[..., Scalarization]) -> None:
+    generator = torch.Generator().manual_seed(0)
+    p, losses = (torch.rand(5, 2, 3, generator=generator, dtype=DOUBLE) + 0.1 for _ in range(2))
+    names = ("a", "b", "c")
+    together = make(preference={"a": p[..., 0], "b": 2.0, "c": p[..., 2]}, tasks=names)
+    each = [[make(preference={"a": float(q[0]), "b": 2.0, "c": float(q[2])}, tasks=names) for q in row] for row in p]
+    for factor in (1.0, torch.rand(5, 2, 3, generator=generator, dtype=DOUBLE)):  # the first losses, and others
+        found = together(factor * losses)
+        alone = [[m(x) for m, x in zip(*pair, strict=True)] for pair in zip(each, factor * losses, strict=True)]
+        torch.testing.assert_close(found, torch.stack([torch.stack(row) for row in alone]))
+    with pytest.raises(ValueError, match="`preference` should be positive"):
+        make(preference={"a": torch.tensor([1.0, 0.0])}, tasks=names)

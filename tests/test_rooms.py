@@ -38,11 +38,12 @@ ALLOWED: dict[str, set[str]] = {
     "lightning": {"_extras", "losses", "steppers"},
     "huggingface": {"_extras", "losses", "steppers"},
     "reporting": {"registry", "diagnosis", "metrics", "training", "workloads"},
-    "synthetic": {"problems", "reporting", "training", *LOWER},
+    "synthetic": {"metrics", "problems", "reporting", "training", *LOWER},
     "sweeps": {
         *("_extras", "_limits", "_starvation", "registry", "spaces"),
         *("methods", "models", "reporting", "training", "workloads"),
     },
+    "fronts": {"_extras", "registry", "methods", "metrics", "reporting", "sweeps", "training"},
     "experiments": {"registry", "problems", "reporting", "scalarizations", "sweeps", "synthetic", "training"},
     "cli": {
         "__version__",
@@ -51,6 +52,7 @@ ALLOWED: dict[str, set[str]] = {
         "models",
         "training",
         "sweeps",
+        "fronts",
         "experiments",
         "reporting",
         "workloads",
@@ -68,12 +70,13 @@ EXTRAS: dict[str, set[str]] = {
     "sklearn": {"sklearn"},
     "lightning": {"lightning"},
     "huggingface": {"transformers"},
-    "metrics": {"torchmetrics"},
+    "metrics": {"moocore", "torchmetrics"},
     "training": {"filelock", "safetensors", "tensorboard", "tomli_w"},
     "reporting": {"jinja2", "matplotlib", "rich"},
     "synthetic": {"matplotlib"},
     "sweeps": {"matplotlib", "optuna", "submitit"},
     "experiments": {"matplotlib"},
+    "fronts": {"moocore"},
     "cli": {"typer"},
 }
 

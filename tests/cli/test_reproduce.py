@@ -10,7 +10,7 @@ import pytest
 import torchsims
 from torchsims import cli
 
-NAMES = ["trajectories", "variance", "prox", "rules", "phase"]
+NAMES = ["trajectories", "variance", "prox", "rules", "phase", "fronts"]
 TABLES = [
     "methods",
     "architectures",
@@ -43,6 +43,7 @@ QUICK = {
     "variance": ["--steps", "4", "--no-compile", "--seeds", "2"],
     "prox": ["--steps", "30", "--no-compile", "--problems", "f1,f11"],
     "rules": ["--steps", "5", "--no-compile", "--problems", "f1"],
+    "fronts": ["--steps", "2", "--points", "2", "--problems", "floor 0.5,zdt1"],
     "phase": ["--steps", "3", "--no-compile", "--taus", "0.01,1", "--ratios", "1,5", "--augments", "0,0.1"],
 }
 COLUMNS = {
@@ -51,8 +52,9 @@ COLUMNS = {
     "prox": {"prox", "mean_first_step", "mean_rank"},
     "rules": {"rule", "mean_first_step", "median_distance_then", "mean_rank", "as_close_as_0"},
     "phase": {"augment", "tau", "ratio", "reached", "of"},
+    "fronts": {"problem", "method", "volume", "volume x1000", "reversed", "of", "moved"},
 }
-LENGTHS = {"trajectories": 20, "variance": 6, "prox": 5, "rules": 15, "phase": 8}
+LENGTHS = {"trajectories": 20, "variance": 6, "prox": 5, "rules": 15, "phase": 8, "fronts": 14}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -118,6 +120,8 @@ def test_the_page_needs_no_other_file(tmp_path: Path, monkeypatch: pytest.Monkey
         (["prox", "--starts", ";"], "Parameter `starts` should not be empty"),
         (["phase", "--taus", "0"], "Parameter `taus` should be positive"),
         (["phase", "--ratios", ""], "Parameter `ratios` should not be empty"),
+        (["fronts", "--problems", "zdt9"], "Parameter `problems` should hold some of zdt1, zdt2"),
+        (["fronts", "--points", "1"], "Parameter `points` should be at least 2. Found `points = 1`."),
         (["phase", "--nonsense"], "No such option: --nonsense"),
     ],
 )

@@ -102,6 +102,17 @@ def stch_preferred(past: Sequence[Step], observed: Sequence[Step], now: Step) ->
     return log_sum_exp([PREFERENCE[i] / total * now[i] for i in now], 0.7)
 
 
+def pbi(p: Sequence[float], z: Sequence[float]) -> LossTwin:
+    def twin(past: Sequence[Step], observed: Sequence[Step], now: Step) -> float:
+        """By Pythagoras: the squared distance to the ray is what is left of the squared distance to the ideal point."""
+        size = math.sqrt(sum(p[i] ** -2 for i in now))
+        along = sum((now[i] - z[i]) / p[i] for i in now) / size
+        squared = sum((now[i] - z[i]) ** 2 for i in now)
+        return along + 3 * math.sqrt(max(squared - along**2, 0))
+
+    return twin
+
+
 def stch(past: Sequence[Step], observed: Sequence[Step], now: Step) -> float:
     return log_sum_exp([loss / len(now) for loss in now.values()], 0.7)
 

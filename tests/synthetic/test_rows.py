@@ -11,7 +11,7 @@ from torch.optim import SGD, Adam
 from helpers.points import Point
 from torchsims import SIMS, merit
 from torchsims.problems import F1, F2, Toy
-from torchsims.scalarizations import EW, GLS, LogMerit
+from torchsims.scalarizations import EW, GLS, STCH, LogMerit
 from torchsims.synthetic import Outcome, Saddle, run_rows
 from torchsims.synthetic.methods import PERTURB, offset
 from torchsims.transforms import Identity, Log
@@ -133,9 +133,37 @@ def test_foops_is_the_saddle_of_the_losses_themselves() -> None:
     assert not torch.equal(foops.points, sims.points)
 
 
-def test_a_method_with_a_state_is_an_error() -> None:
-    with pytest.raises(ValueError, match="should keep no statistics between steps"):
-        run_rows(F1(), LogMerit(), F1().starts, steps=1)
+def test_a_method_with_a_state_is_not_compiled() -> None:
+    with pytest.raises(ValueError, match="should keep no statistics if it is compiled"):
+        run_rows(F1(), LogMerit(), F1().starts, steps=1, compiled=True)
+
+
+def test_a_method_with_a_state_takes_the_steps_that_it_takes_by_itself() -> None:
+    """Every row is a run of its own, and the mean of an epoch is closed after its last step."""
+    problem, start = F1(), F1().starts[2]
+    rows = run_rows(problem, STCH(normalize=True, warmup_epochs=1), problem.starts, steps=7, lr=0.1, epoch=3)
+    alone, method = start.clone().requires_grad_(), STCH(normalize=True, warmup_epochs=1)
+    optimizer = Adam([alone], lr=0.1)
+    for step in range(7):
+        optimizer.zero_grad()
+        method(problem.losses(alone)).backward()
+        optimizer.step()
+        if step == 2:
+            method.end_epoch()
+    torch.testing.assert_close(rows.points[2], alone.detach(), rtol=1e-10, atol=1e-10)
+
+
+def test_a_preference_of_many_runs_is_that_of_the_stepper() -> None:
+    problem, p = F2(), torch.tensor([[4.0, 0.25], [1.0, 1.0]], dtype=torch.float64)
+    starts = problem.starts[:2]
+    rows = run_rows(problem, Saddle(tau=0.3, inner_lr=0.02, preference=p), starts, steps=20, lr=0.01, optimizer=Adam)
+    for i, start in enumerate(starts):
+        model = torch.nn.ParameterList([start.clone()])
+        chosen = dict(zip("ab", p[i].tolist(), strict=True))
+        stepper = SIMS(model, tau=0.3, preference=chosen, outer=partial(Adam, lr=0.01), inner=partial(Adam, lr=0.02))
+        for _ in range(20):
+            stepper.step(lambda m: dict(zip("ab", problem.losses(m[0]), strict=True)))
+        torch.testing.assert_close(rows.points[i], model[0].detach(), rtol=1e-6, atol=1e-6)
 
 
 def test_any_elementwise_optimizer_works() -> None:

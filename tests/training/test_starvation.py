@@ -78,6 +78,8 @@ def test_training_says_so_too_also_after_a_stop(tmp_path: Path) -> None:
     assert sorted(run.starved) == ["a", "b", "c"]
     again = train(settings, tmp_path / "run")  # finished: nothing is trained, and nothing forgotten
     assert again.starved == run.starved
+    preferred = train(replace(settings, prefer={"d": 50.0, "e": 50.0}, epochs=3), tmp_path / "preferred")
+    assert preferred.starved == ()  # little weight is what the others were asked to have
 
 
 STARVING = "sims:tau=0.05:ratio=5"

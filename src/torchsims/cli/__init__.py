@@ -7,6 +7,7 @@ import typer
 
 from torchsims import __version__
 from torchsims.cli._diagnose import diagnose
+from torchsims.cli._front import front
 from torchsims.cli._inputs import bad_input
 from torchsims.cli._models import models
 from torchsims.cli._plan import plan
@@ -52,6 +53,7 @@ for _command, _name in ((train, "train"), (compare, "compare"), (predict, "predi
     app.command(_name)(_command)
 app.command("diagnose")(diagnose)
 app.command("export")(export)
+app.command("front")(front)
 app.command("models")(models)
 app.command("plan")(plan)
 app.command("tune")(tune)

@@ -19,7 +19,7 @@ MOVABLE = ("root", "batch", "micro_batches", "rescale", "seed")
 """Settings of a run that may be others when it is diagnosed."""
 UNUSED = (
     *("method", "epochs", "lr", "warmup", "weight_decay", "clip", "autocast"),
-    *("evaluation", "select", "select_by", "patience"),
+    *("evaluation", "select", "select_by", "patience", "start"),
 )
 """Settings that decide nothing before the first step."""
 

@@ -34,7 +34,8 @@ def _synthetic(name: str, experiment: Experiment) -> Callable[..., None]:
         from torchsims.reporting import check_output_dir, markdown, show_progress, write_report
 
         out = out or Path("runs") / name
-        if given.get("compiled", True) and not any(map(shutil.which, (os.environ.get("CXX", "g++"), "g++", "clang++"))):
+        compiles = given.get("compiled", any(entry.name == "compiled" for entry in fields(make_settings)))
+        if compiles and not any(map(shutil.which, (os.environ.get("CXX", "g++"), "g++", "clang++"))):
             warn("no C++ compiler found: the steps are not compiled and take about ten times longer.")
             given["compiled"] = False
         module = load_experiment(name)

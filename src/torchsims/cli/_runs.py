@@ -11,7 +11,8 @@ from torchsims.cli._inputs import bad_input, prepare_output_dir
 from torchsims.cli._train import Out, print_report
 
 RunFolder = Annotated[
-    Path, typer.Argument(help="Folder that train left, or one in runs/ of compare.", metavar="RUN", show_default=False)
+    Path,
+    typer.Argument(help="Folder that train or front left, or one in runs/.", metavar="RUN", show_default=False),
 ]
 Named = Annotated[
     list[str] | None,

@@ -1,6 +1,7 @@
 """Commands that train: one run, or a comparison of several."""
 
 import time
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -55,6 +56,7 @@ def _train(
     from torchsims.training import complete_config, resolve
     from torchsims.training.predict import read_run_config
     from torchsims.training.resolution import check_registered
+    from torchsims.training.start import read_start
     from torchsims.training.world import processes
 
     execution = Execution(**given_values(given, Execution))
@@ -71,6 +73,7 @@ def _train(
             write_config(resolved.config, save_config)
             return
         resolved.check_batches(processes())
+        read_start(resolved.config)
     if describe_data(resolved, dry_run):
         return
     name = resolved.config.data.partition(":")[0]
@@ -169,9 +172,19 @@ def _compare(
 
 
 def run_comparison_command(
-    comparison: "Comparison", out: Path, given: dict[str, Any], words: list[str], *, resume: bool, dry_run: bool = False
+    comparison: "Comparison",
+    out: Path,
+    given: dict[str, Any],
+    words: list[str],
+    *,
+    resume: bool,
+    dry_run: bool = False,
+    finish: Callable[["Report"], None] = lambda report: None,
 ) -> None:
-    """Run a comparison, write its folder, print its table; ``words`` are the command without its options."""
+    """Run a comparison, write its folder, print its table; ``words`` are the command without its options.
+
+    ``finish`` is called once with the report, before it is written.
+    """
     from torchsims.reporting import live_table, write_report
     from torchsims.sweeps import check_cells, make_executor, run_comparison
     from torchsims.sweeps.running import make_cells
@@ -201,6 +214,7 @@ def run_comparison_command(
             report = run_comparison(comparison, resolved, out, execution, command=command, show=show, warn=warn)
         if report is None:  # another process writes it
             return
+        finish(report)
         write_report(report, out, time.perf_counter() - begin, into=True)
     except (StoppedError, KeyboardInterrupt):
         stopped(f"{command} --resume --out {join([str(out)])}")

@@ -81,8 +81,8 @@ def _logarithm(diagnosis: Diagnosis, slopes: Mapping[str, float]) -> Iterator[Fi
                 "chased",
                 (task,),
                 f"A sum of logarithms would chase `{task}` towards zero: its loss is {diagnosis.loss[task]:.3g}, and "
-                f"the gradient of its logarithm is {_percent(value)} of all. A transform that is linear near zero, "
-                "such as `Asinh`, stops that.",
+                f"the gradient of its logarithm is {_percent(value)} of all. A floor, `FlooredLog(0.03)` for SIMS or "
+                "`LogMerit(floor=0.03)`, stops that in any unit.",
             )
         elif others and value < median_low(others) / CHASED and slopes[task] < FAR:
             yield Finding(
@@ -126,7 +126,8 @@ def _not_positive(diagnosis: Diagnosis) -> Iterator[Finding]:
                 "not positive",
                 (task,),
                 f"The loss of `{task}` is {loss:.3g} in a batch, and logarithms need losses above zero: count labels "
-                "in `TaskLosses` if it is zero where they are missing, or give `lower_bounds` if it can be negative.",
+                "in `TaskLosses` if it is zero where they are missing, give a `floor` if it can reach zero, or "
+                "`lower_bounds` if it can be negative.",
             )
 
 

@@ -38,6 +38,10 @@ EXPERIMENTS = {
         "Where SIMS reaches the front of the toy problem, by temperature and rates; not in the paper.",
         settings.PhaseSettings,
     ),
+    "fronts": Experiment(
+        "Where preferences end on seven problems, for seven methods that take one; not in the paper.",
+        settings.FrontsSettings,
+    ),
     "methods": Experiment("The main table: every method on one data set."),
     "architectures": Experiment(
         "The upper half of the main table: every architecture with one method.", options=settings.ArchitecturesOptions

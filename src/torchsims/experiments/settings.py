@@ -4,7 +4,14 @@ from dataclasses import dataclass
 
 from torchsims.training.config import setting
 
-__all__ = ["PhaseSettings", "ProxSettings", "RulesSettings", "TrajectoriesSettings", "VarianceSettings"]
+__all__ = [
+    "FrontsSettings",
+    "PhaseSettings",
+    "ProxSettings",
+    "RulesSettings",
+    "TrajectoriesSettings",
+    "VarianceSettings",
+]
 
 _NAMES = "Names, separated by commas."
 _NUMBERS = "Numbers, separated by commas."
@@ -72,6 +79,20 @@ class PhaseSettings:
     seed: int = setting(0, _SEED)
     steps: int = setting(35_000, _STEPS)
     compiled: bool = setting(True, _COMPILE, "--compile")
+
+
+@dataclass(frozen=True)
+class FrontsSettings:
+    """Settings of ``torchsims reproduce fronts``."""
+
+    problems: tuple[str, ...] = setting(
+        ("zdt1", "zdt2", "zdt3", "floor 0.5", "floor 0.05", "floor 0.005", "toy"), _NAMES
+    )
+    methods: tuple[str, ...] = setting(("sims", "logmerit", "ew", "stch", "stch-normalized", "pbi", "cosmos"), _NAMES)
+    points: int = setting(9, "Number of preferences.")
+    spread: float = setting(16.0, "Largest preference over the smallest.")
+    tau: float = setting(0.1, "Temperature of SIMS, LogMerit and STCH.")
+    steps: int = setting(2000, "Steps per run.")
 
 
 @dataclass(frozen=True)

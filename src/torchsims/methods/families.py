@@ -44,6 +44,7 @@ class Family(ABC):
     label: str  # name of the family
     passes: str  # forward + backward passes per step
     defaults: dict[str, Any]  # options that a text can give
+    by_task = False  # whether options are numbers by task
 
     def __init__(self, kind: Any) -> None:
         self._kind = kind
@@ -152,6 +153,7 @@ class ScalarizedFamily(Family):
         self.defaults = {**self._own, "normalizer": "none"}
         by_task = getattr(kind, "options_by_task", None)  # none of TorchJD's has it
         self._by_task: str | None = by_task if isinstance(kind, type) else None
+        self.by_task = self._by_task is not None
 
     def count_passes(self, options: Mapping[str, Any], tasks: int, micro_batches: int) -> tuple[float, float]:
         return int(self.passes[0]) + (micro_batches > 1), 1

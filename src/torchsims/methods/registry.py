@@ -104,6 +104,11 @@ class Method:
         return f"{forward:.3g}+{backward:.3g}"
 
     @property
+    def by_task(self) -> bool:
+        """Whether its options are numbers by task, such as weights chosen by hand."""
+        return self._family.by_task
+
+    @property
     def defaults(self) -> Mapping[str, Any]:
         """All options with their defaults."""
         return self._family.defaults

@@ -22,6 +22,7 @@ with needs("experiments"):
     from torchsims.metrics._delta_b import delta_b
     from torchsims.metrics._depth import Depth
     from torchsims.metrics._edges import Edges
+    from torchsims.metrics._hypervolume import hypervolume, non_dominated
     from torchsims.metrics._normals import Normals
     from torchsims.metrics._regression import Regression
     from torchsims.metrics._saliency import Saliency
@@ -39,4 +40,6 @@ __all__ = [
     "Segmentation",
     "TaskMetric",
     "delta_b",
+    "hypervolume",
+    "non_dominated",
 ]

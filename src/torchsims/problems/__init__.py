@@ -9,8 +9,8 @@ Example:
 """
 
 from torchsims.problems._base import Problem
-from torchsims.problems._quadratics import F1, F2, F11
+from torchsims.problems._quadratics import F1, F2, F11, TwoPoints
 from torchsims.problems._toy import Toy
 from torchsims.problems._zdt import ZDT1, ZDT2, ZDT3
 
-__all__ = ["F1", "F2", "F11", "ZDT1", "ZDT2", "ZDT3", "Problem", "Toy"]
+__all__ = ["F1", "F2", "F11", "ZDT1", "ZDT2", "ZDT3", "Problem", "Toy", "TwoPoints"]

@@ -111,6 +111,25 @@ class F1(_Quadratics):
 
 
 @final
+class TwoPoints(_Quadratics):
+    """Two spheres whose centres are 1 apart: squared distances to (0, 0) and (1, 0), plus the floor ``shift``.
+
+    With a small floor the front is concave in the logarithms of the losses: a weighted sum of them ends at one end.
+
+    Example:
+        >>> TwoPoints(shift=0.05).losses(torch.tensor([0.5, 0.0]))
+        tensor([0.3000, 0.3000])
+    """
+
+    centres = ((0.0, 0.0), (1.0, 0.0))
+    ellipsoid = (False, False)
+
+    @property
+    def starts(self) -> Tensor:
+        return torch.tensor([[0.6, 0.2], [0.2, 0.6], [-1.0, 0.5], [1.5, -1.0]], dtype=torch.float64)
+
+
+@final
 class F2(_Quadratics):
     """A sphere at (-3, -2) and an ellipsoid at (3, 2), whose second axis is a thousand times shorter.
 

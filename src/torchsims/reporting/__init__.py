@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # what `__getattr__` does, for readers and type checkers
     from torchsims.reporting._bars import heat_maps, metric_against
     from torchsims.reporting._comparison import comparison_report, run_report, worst_shortfalls
     from torchsims.reporting._diagnosis import diagnosis_report
+    from torchsims.reporting._fronts import FrontPanel, plot_front
     from torchsims.reporting._predictions import output_names, prediction_report
     from torchsims.reporting._scores import Score, delta_b_by_label, score_runs
     from torchsims.reporting._trials import trials_figure
@@ -25,6 +26,7 @@ if TYPE_CHECKING:  # what `__getattr__` does, for readers and type checkers
 __all__ = [
     "Advance",
     "Column",
+    "FrontPanel",
     "Progress",
     "Report",
     "Row",
@@ -41,6 +43,7 @@ __all__ = [
     "markdown",
     "metric_against",
     "output_names",
+    "plot_front",
     "prediction_report",
     "run_report",
     "runs_table",
@@ -55,6 +58,7 @@ _HOMES = {
     "_bars": ("heat_maps", "metric_against"),
     "_comparison": ("comparison_report", "run_report", "worst_shortfalls"),
     "_diagnosis": ("diagnosis_report",),
+    "_fronts": ("FrontPanel", "plot_front"),
     "_predictions": ("output_names", "prediction_report"),
     "_scores": ("Score", "delta_b_by_label", "score_runs"),
     "_trials": ("trials_figure",),

@@ -35,6 +35,7 @@ from torchsims.scalarizations._go4align import GO4Align
 from torchsims.scalarizations._imtl_l import IMTLL
 from torchsims.scalarizations._ldc_mtl import LDCMTL
 from torchsims.scalarizations._log_merit import LogMerit
+from torchsims.scalarizations._pbi import PBI
 from torchsims.scalarizations._rlw import RLW
 from torchsims.scalarizations._slaw import SLAW
 from torchsims.scalarizations._stch import STCH
@@ -48,6 +49,7 @@ __all__ = [
     "GLS",
     "IMTLL",
     "LDCMTL",
+    "PBI",
     "RLW",
     "SLAW",
     "STCH",

@@ -1,13 +1,13 @@
 """GLS: the geometric mean of the losses."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import final
 
 import torch
 from torch import Tensor
 
 from torchsims.scalarizations._base import Scalarization
-from torchsims.scalarizations._preference import Preference
+from torchsims.scalarizations._preference import Preference, Preferences
 
 
 @final
@@ -34,7 +34,7 @@ class GLS(Scalarization):
 
     positive = True
 
-    def __init__(self, *, preference: Mapping[str, float] | None = None, tasks: Sequence[str] | None = None) -> None:
+    def __init__(self, *, preference: Preferences | None = None, tasks: Sequence[str] | None = None) -> None:
         chosen = None if preference is None else Preference(preference, tasks)
         super().__init__(tasks if chosen is None else chosen.tasks)
         self.preference = chosen

@@ -39,11 +39,14 @@ class FromIdeal(Scalarization, ABC):
 
     def _distances(self, losses: Tensor, labelled: Tensor) -> Tensor:
         """Return :math:`w_i (L_i - z_i)`, `... x m`."""
-        if self.ideal is not None:
-            losses = losses - _like(losses, self.ideal, "ideal")
+        distances = self._from_ideal(losses)
         if self.weights is None:
-            return losses / labelled.sum(-1, keepdim=True)
-        return losses * _like(losses, self.weights, "weights")
+            return distances / labelled.sum(-1, keepdim=True)
+        return distances * _like(losses, self.weights, "weights")
+
+    def _from_ideal(self, losses: Tensor) -> Tensor:
+        """Return :math:`L_i - z_i`, `... x m`."""
+        return losses if self.ideal is None else losses - _like(losses, self.ideal, "ideal")
 
 
 def _names(*settings: PerTask | None) -> list[str] | None:

@@ -9,7 +9,7 @@ from torch import Tensor
 from torchsims import merit
 from torchsims._statistics import FirstLosses
 from torchsims.scalarizations._base import Scalarization
-from torchsims.scalarizations._preference import Preference
+from torchsims.scalarizations._preference import Preference, Preferences
 from torchsims.spaces import Range, Space
 from torchsims.transforms import Log
 
@@ -59,7 +59,7 @@ class LogMerit(Scalarization):
         decay: float = 0.99,
         augment: float = 0.0,
         floor: float = 0.0,
-        preference: Mapping[str, float] | None = None,
+        preference: Preferences | None = None,
         tasks: Sequence[str] | None = None,
     ) -> None:
         chosen = None if preference is None else Preference(preference, tasks)

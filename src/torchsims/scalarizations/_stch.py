@@ -8,7 +8,7 @@ from torch import Tensor
 from torchsims import merit
 from torchsims._statistics import EpochMean
 from torchsims.scalarizations._ideal import FromIdeal, PerTask
-from torchsims.scalarizations._preference import Preference
+from torchsims.scalarizations._preference import Preference, Preferences
 from torchsims.spaces import Range, Space
 from torchsims.transforms import Log
 
@@ -62,7 +62,7 @@ class STCH(FromIdeal):
         ideal: PerTask | None = None,
         normalize: bool = False,
         warmup_epochs: int = 4,
-        preference: Mapping[str, float] | None = None,
+        preference: Preferences | None = None,
         tasks: Sequence[str] | None = None,
     ) -> None:
         chosen = None if preference is None else Preference(preference, tasks)

@@ -1,6 +1,6 @@
 """The state of a stepper: how it is returned, checked and loaded."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torch import nn
@@ -39,23 +39,42 @@ class Saved(Accumulating):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Load what :meth:`state_dict` returned; if it does not fit, nothing changes."""
+        before = self._check_state(state)
+        check_parameters(before["parameters"], state["parameters"])
+        self._load_or_undo(self._load, state, before)
+        self._drop_accumulated()
+
+    def load_statistics(self, state: Mapping[str, Any]) -> None:
+        """Load what a method knows of the losses, such as the first ones, from what :meth:`state_dict` returned.
+
+        Optimizers and copies of the model stay as they are: this is for a new training that goes on where another one
+        ended. If it does not fit, nothing changes.
+        """
+        self._load_or_undo(self._load_statistics, state, self._check_state(state))
+
+    def _check_state(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a copy of the own state; raise an error unless another one is of the same kind."""
         if state.get("method") != type(self).__name__:
             raise ValueError(
                 f"The state should be one of `{type(self).__name__}`. Found one of `{state.get('method', 'unknown')}`."
             )
-        before = copied_state(self._saved_state())
+        before: dict[str, Any] = copied_state(self._saved_state())
         if before.keys() != state.keys():
             raise ValueError(f"The state should have the entries {sorted(before)}. Found {sorted(state)}.")
-        check_parameters(before["parameters"], state["parameters"])
+        return before
+
+    @staticmethod
+    def _load_or_undo(
+        load: Callable[[Mapping[str, Any]], None], state: Mapping[str, Any], before: Mapping[str, Any]
+    ) -> None:
         try:
-            self._load(state)
+            load(state)
         except KeyError as error:
-            self._load(before)
+            load(before)
             raise ValueError(f"The state should be complete. Found no entry {error} in a part of it.") from error
         except BaseException:
-            self._load(before)
+            load(before)
             raise
-        self._drop_accumulated()
 
     def _saved_state(self) -> dict[str, Any]:
         self._check_idle()
@@ -76,6 +95,9 @@ class Saved(Accumulating):
         return {"normalizer": self.normalizer.state_dict(), "normalizer_type": type(self.normalizer).__name__}
 
     def _load(self, state: Mapping[str, Any]) -> None:
+        self._load_statistics(state)
+
+    def _load_statistics(self, state: Mapping[str, Any]) -> None:
         names, expected = tuple(state["tasks"]["names"]), self._tasks.expected
         if names and expected is not None and names != expected:
             raise ValueError(f"The state should be one of the tasks {list(expected)}. Found one of {list(names)}.")

@@ -148,11 +148,14 @@ class TwoCopies(Stepper[MeritReport]):
         self._load_copy(state["challenger"], self._challenger)
         if self._iterate is not None:
             self._load_copy(state["random_iterate"], self._iterate)
-        if self._first is not None:
-            self._first.load_state_dict(state["first_losses"])
         load_optimizer(self.outer, state["outer"])
         load_optimizer(self.inner, state["inner"])
         self._steps = state["steps"]
+
+    def _load_statistics(self, state: Mapping[str, Any]) -> None:
+        super()._load_statistics(state)
+        if self._first is not None:
+            self._first.load_state_dict(state["first_losses"])
 
     def _saved(self, copy: Challenger) -> dict[str, Tensor]:
         return dict(zip(self._tensor_names(), [tensor.detach() for tensor in copy.tensors()], strict=True))

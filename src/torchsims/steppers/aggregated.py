@@ -290,10 +290,13 @@ class Aggregated(Stepper[Report]):
         }
 
     def _load(self, state: Mapping[str, Any]) -> None:
-        check_type(self.aggregation, state["aggregation_type"])
         super()._load(state)
-        self.aggregation.load_state_dict(state["aggregation"])
         load_optimizer(self.outer, state["outer"])
         self._sharing.shared = set(state["shared"])
         if self._held.every > 1:
             self._held.load_state_dict(state["held"])
+
+    def _load_statistics(self, state: Mapping[str, Any]) -> None:
+        check_type(self.aggregation, state["aggregation_type"])
+        super()._load_statistics(state)
+        self.aggregation.load_state_dict(state["aggregation"])

@@ -232,8 +232,11 @@ class Scalarized(Stepper[ObjectiveReport]):
         }
 
     def _load(self, state: Mapping[str, Any]) -> None:
-        check_type(self.scalarization, state["scalarization_type"])
         super()._load(state)
-        self.scalarization.load_state_dict(state["scalarization"])
         load_optimizer(self.outer, state["outer"])
         self._scalar_losses = None
+
+    def _load_statistics(self, state: Mapping[str, Any]) -> None:
+        check_type(self.scalarization, state["scalarization_type"])
+        super()._load_statistics(state)
+        self.scalarization.load_state_dict(state["scalarization"])

@@ -25,7 +25,7 @@ from torchsims.training.world import launched
 
 RESULTS, SAMPLES = "results.json", "samples.npz"
 LONGEST_NAME = 160  # bytes of the name of a folder; a longer one is cut, and a digest tells it from others
-FREE = ("method", "model", "rescale", "prefer", "evaluation", "seed", "tag")
+FREE = ("method", "model", "rescale", "prefer", "evaluation", "seed", "start", "tag")
 """Settings in which runs of one table may differ."""
 
 

@@ -1,7 +1,7 @@
 """What to compare: configurations that differ in their method, and the report of their runs."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from math import nan
 from pathlib import Path
 from statistics import fmean, stdev
@@ -27,7 +27,8 @@ class Comparison:
     """What to compare, and how to show it: a title, the configurations of all runs, and the baseline of Delta_b.
 
     ``notes`` are sentences for the top of the page, ``figures`` makes further figures from the runs, and ``tables``
-    further tables from the rows of the report.
+    further tables from the rows of the report; ``finish`` makes the final report from the report and the runs.
+    ``in_order`` says that a run needs those before it.
 
     Example:
         >>> Comparison("Methods", (RunConfig(),), RunConfig(method="ew")).notes
@@ -40,6 +41,8 @@ class Comparison:
     notes: tuple[str, ...] = ()
     figures: Callable[[Sequence[Run]], Mapping[str, "Figure"]] = field(default=lambda runs: {})
     tables: Callable[[Sequence[Row]], Mapping[str, Sequence[Row]]] = field(default=lambda rows: {})
+    finish: Callable[[Report, Sequence[Run]], Report] = field(default=lambda report, runs: report)
+    in_order: bool = False
 
 
 def with_variant(config: RunConfig, text: str) -> RunConfig:
@@ -156,7 +159,7 @@ def run_comparison(
         >>> [row["method"] for row in report.rows]
         ['EW']
     """
-    cells = run_all(resolved, out, execution, show, warn)
+    cells = run_all(resolved, out, replace(execution, jobs=1) if comparison.in_order else execution, show, warn)
     if not first_process():
         return None
     finished = [cell.run for cell in cells if cell.run is not None]
@@ -164,7 +167,7 @@ def run_comparison(
         failures = [f"{cell.status.label}, seed {cell.status.seed}: {cell.status.progress}" for cell in cells]
         raise RuntimeError(f"No run was finished. {' '.join(dict.fromkeys(failures))}")
     runs = [cell.run or _failed(cell, finished[0]) for cell in cells]
-    note, details = describe_preset(comparison.configs[0], without=("method",))  # of what all runs share
+    note, details = describe_preset(comparison.configs[0], without=("method", *_differing(comparison.configs)))
     report = comparison_report(
         comparison.title,
         command,
@@ -174,7 +177,15 @@ def run_comparison(
         figures=comparison.figures(runs),
         details=details,
     )
-    return replace(report, details={**comparison.tables(report.rows), **report.details})
+    report = replace(report, details={**comparison.tables(report.rows), **report.details})
+    return comparison.finish(report, runs)
+
+
+def _differing(configs: Sequence[RunConfig]) -> list[str]:
+    """Return the settings that not all runs share."""
+    return [
+        e.name for e in fields(RunConfig) if any(getattr(c, e.name) != getattr(configs[0], e.name) for c in configs)
+    ]
 
 
 def _failed(cell: RunCell, like: Run) -> Run:

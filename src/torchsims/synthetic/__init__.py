@@ -6,6 +6,8 @@
 - :mod:`~torchsims.synthetic.two_tasks`: gradient-level methods for two tasks, in closed form.
 - :mod:`~torchsims.synthetic.methods`: the methods of the toy experiments by name.
 - :mod:`~torchsims.synthetic.proximal`: fixed proximal weights and rules that choose them at every step.
+- :mod:`~torchsims.synthetic.fronts`: methods that take a preference, on problems that know their front.
+- :mod:`~torchsims.synthetic.cosmos`: COSMOS, one model for all preferences.
 - :mod:`~torchsims.synthetic.tables`, :mod:`~torchsims.synthetic.figures`: how results are shown.
 - :mod:`~torchsims.synthetic.checks`: checks of the settings of an experiment.
 

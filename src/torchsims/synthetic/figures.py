@@ -5,13 +5,15 @@ from collections.abc import Mapping, Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from torch import Tensor, arange
+from torch import Tensor, arange, stack
 
+from torchsims.synthetic.fronts import METHODS as FAN_METHODS
 from torchsims.synthetic.methods import METHODS
 from torchsims.synthetic.outcomes import Outcome
 from torchsims.synthetic.tables import variance_over_scales
 
 START_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7f5539")
+FAN_EDGE = 0.15  # around a front, as a share of its range; points beyond are drawn at the edge
 FLOOR = 1e-32  # zeros are drawn here on the logarithmic axis
 
 
@@ -64,6 +66,35 @@ def plot_variance(outcomes: Mapping[str, Outcome], scales: int) -> Figure:
         axis.grid(alpha=0.2)
     handles, labels = left.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+    return figure
+
+
+def plot_fans(fronts: Mapping[str, Tensor], ends: Mapping[tuple[str, str], Tensor]) -> Figure:
+    """Return one panel per problem and method: the front, and the points from the first start in both scalings."""
+    methods = list(dict.fromkeys(method for _, method in ends))
+    figure = Figure(figsize=(1.5 * len(methods) + 0.7, 1.5 * len(fronts) + 0.8), layout="constrained")
+    axes = figure.subplots(len(fronts), len(methods), squeeze=False)
+    for row, (problem, front) in zip(axes, fronts.items(), strict=True):
+        low, high = front.amin(0), front.amax(0)
+        edge = FAN_EDGE * (high - low)
+        limits = dict(zip(("xlim", "ylim"), stack([low - edge, high + edge], -1).tolist(), strict=True))
+        for axis, method in zip(row, methods, strict=True):
+            plain, scaled = (same[0].clamp(low - edge / 2, high + edge / 2) for same in ends[problem, method])
+            axis.plot(*front.T, ".", color="0.75", markersize=2, zorder=1)
+            axis.plot(*plain.T, "o", color=START_COLOURS[0], markersize=5, zorder=2)
+            axis.plot(*scaled.T, "x", color=START_COLOURS[1], markersize=5, zorder=3)
+            axis.set(xticks=[], yticks=[], **limits)
+        row[0].set_ylabel(f"{problem}\n$L_2$")
+    for axis, method in zip(axes[0], methods, strict=True):
+        axis.set_title(FAN_METHODS[method].label, fontsize="medium")
+    for axis in axes[-1]:
+        axis.set_xlabel("$L_1$")
+    marks = [
+        Line2D([], [], color="0.75", marker=".", linestyle="none", label="Pareto front"),
+        Line2D([], [], color=START_COLOURS[0], marker="o", linestyle="none", label="losses as they are"),
+        Line2D([], [], color=START_COLOURS[1], marker="x", linestyle="none", label="$L_1$ times 1000"),
+    ]
+    figure.legend(handles=marks, loc="outside lower center", ncols=len(marks), frameon=False)
     return figure
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -47,6 +47,8 @@ class Saddle:
             :math:`\kappa = \lambda` cancels that, :math:`2 \lambda` reverses it.
         rule: chooses ``prox`` and ``attract`` anew before every step, from the number of the step and the norm of all
             gradients at the previous one (infinite at first), `runs`.
+        preference: :math:`p`, `runs x m`; :math:`\theta` then minimises the preference objective with the losses at the
+            start as reference, as :func:`torchsims.merit.weights` says. Not with ``prox``, ``attract`` and ``rule``.
     """
 
     tau: PerRun
@@ -57,6 +59,7 @@ class Saddle:
     inner_lr: PerRun | None = None
     attract: PerRun = 0.0
     rule: ProxRule | None = None
+    preference: Tensor | None = None
 
 
 Method: TypeAlias = Scalarization | GradientMethod | Saddle
@@ -75,6 +78,7 @@ def run_rows(
     settle_norm: float = 0.1,
     record_every: int = 100,
     compiled: bool = False,
+    epoch: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Outcome:
     """Run ``method`` on ``problem`` from all ``starts`` at once.
@@ -91,6 +95,7 @@ def run_rows(
         settle_norm: threshold of :attr:`Outcome.settled`.
         record_every: steps between two entries of :attr:`Outcome.path`.
         compiled: whether to compile the losses and gradients: several seconds, then about ten times faster.
+        epoch: steps between two calls of ``end_epoch`` of a scalarization; never by default.
         progress: called with the number of steps done since its last call.
 
     Example:
@@ -111,9 +116,11 @@ def run_rows(
     )
     done = 0
     while done <= steps and not recorder.finished:
-        size = min(_CHUNK, steps + 1 - done)
+        size = min(_CHUNK if epoch is None else epoch, steps + 1 - done)
         recorder.record(done, [rows.step() for _ in range(size)])
         done += size
+        if epoch is not None and isinstance(method, Scalarization):
+            method.end_epoch()
         if progress is not None:
             progress(size)
     if progress is not None:
@@ -136,15 +143,21 @@ class _Rows:
         self._settings = [scale.to(starts).expand(len(starts), problem.tasks)[order]]
         if isinstance(method, Saddle):
             self._copies.append(theta + torch.as_tensor(method.offset).to(starts).expand(starts.shape)[order])
-            self._settings += [per_run(x) for x in (method.tau, method.augment, method.prox, method.attract)]
-            gradients = _saddle(problem, method)
+            self._settings += [per_run(x) for x in (method.tau, method.augment)]
+            if method.preference is None:
+                self._settings += [per_run(x) for x in (method.prox, method.attract)]
+                gradients = _saddle(problem, method)
+            else:
+                reference = problem.losses(theta) * self._settings[0]
+                self._settings += [method.preference.to(starts).expand_as(reference)[order], reference]
+                gradients = _preferred(problem, method)
         elif isinstance(method, GradientMethod):
             shaped = theta.unsqueeze(-2).expand(-1, problem.tasks, -1)  # as the gradients
             self._copies += method.initial_parameters(shaped)
             self._state = method.initial_state(shaped)
             gradients = _aggregation(problem, method)
         else:
-            gradients = _descent(problem, method)
+            gradients = _descent(problem, method, compiled=compiled)
         if compiled:
             torch.compiler.reset()  # an older method of the same shape would count as a recompilation of this one
             gradients = torch.compile(gradients, fullgraph=True)
@@ -181,9 +194,11 @@ class _Rows:
         return snapshot
 
 
-def _descent(problem: Problem, method: Scalarization) -> Gradients:
+def _descent(problem: Problem, method: Scalarization, *, compiled: bool) -> Gradients:
     if list(method.state_dict()):
-        raise ValueError(f"Parameter `method` should keep no statistics between steps. Found {method}.")
+        if compiled:
+            raise ValueError(f"Parameter `method` should keep no statistics if it is compiled. Found {method}.")
+        return _descent_with_statistics(problem, method)
 
     def gradients(copies: list[Tensor], scale: Tensor) -> tuple[Tensors, Snapshot, Tensors]:
         def objective(theta: Tensor) -> tuple[Tensor, Tensor]:
@@ -192,6 +207,19 @@ def _descent(problem: Problem, method: Scalarization) -> Gradients:
 
         (theta,) = copies
         gradient, losses = torch.func.grad(objective, has_aux=True)(theta)
+        return (gradient,), Snapshot(theta.clone(), losses, gradient.norm(dim=-1)), ()
+
+    return gradients
+
+
+def _descent_with_statistics(problem: Problem, method: Scalarization) -> Gradients:
+    def gradients(copies: list[Tensor], scale: Tensor) -> tuple[Tensors, Snapshot, Tensors]:
+        (theta,) = copies
+        losses, pull, *_ = torch.func.vjp(problem.losses, theta)
+        seen = (losses * scale).detach().requires_grad_()
+        with torch.enable_grad():
+            (slopes,) = torch.autograd.grad(method(seen, check=False).sum(), seen)
+        (gradient,) = pull(slopes * scale)
         return (gradient,), Snapshot(theta.clone(), losses, gradient.norm(dim=-1)), ()
 
     return gradients
@@ -230,5 +258,23 @@ def _saddle(problem: Problem, method: Saddle) -> Gradients:
         (up, down), losses = torch.func.grad(objective, argnums=(0, 1), has_aux=True)(theta, challenger)
         up = up - attract.unsqueeze(-1) * (theta - challenger)
         return (-up, down), Snapshot(theta.clone(), losses, torch.cat([up, down], -1).norm(dim=-1)), ()
+
+    return gradients
+
+
+def _preferred(problem: Problem, method: Saddle) -> Gradients:
+    def gradients(
+        copies: list[Tensor], scale: Tensor, tau: Tensor, augment: Tensor, preference: Tensor, reference: Tensor
+    ) -> tuple[Tensors, Snapshot, Tensors]:
+        theta, challenger = copies
+        losses, pull, *_ = torch.func.vjp(problem.losses, theta)
+        others, pull_challenger, *_ = torch.func.vjp(problem.losses, challenger)
+        settings: dict[str, Any] = {"tau": tau, "transform": method.transform, "augment": augment}
+        here, there = losses * scale, others * scale
+        w = merit.weights(here, there, **settings, preference=preference, reference=reference)
+        _, for_challenger = merit.coefficients(here, there, **settings)
+        (up,) = pull(w * method.transform.slope(here) * scale)
+        (down,) = pull_challenger(for_challenger * scale)
+        return (up, down), Snapshot(theta.clone(), losses, torch.cat([up, down], -1).norm(dim=-1)), ()
 
     return gradients

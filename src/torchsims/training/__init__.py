@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from torchsims.training.config import (
     ComparisonConfig,
     Execution,
+    FrontConfig,
     RunConfig,
     TuningConfig,
     read_config,
@@ -42,6 +43,7 @@ __all__ = [
     "Cost",
     "Device",
     "Execution",
+    "FrontConfig",
     "History",
     "Metrics",
     "Resolved",

@@ -86,6 +86,7 @@ class RunConfig:
     select_by: str = setting("mean", "What `best` means: mean over tasks, or one metric such as `depth abs_err`.")
     patience: int = setting(0, "Stop after so many epochs without improvement on the validation split; 0 for never.")
     seed: int = setting(0, "Seed of the initial weights, the order of the data and the method.")
+    start: str = setting("", "Folder of a finished run to go on from: its model, and the first losses of its tasks.")
     tag: str = setting("", "What tables call the run beside the name of its method, instead of its options.")
 
     def to_dict(self) -> dict[str, Any]:
@@ -134,6 +135,24 @@ class ComparisonConfig:
     seeds: int = setting(1, "Number of seeds.")
     tune: int = setting(0, "Trials that tune every method first; the table has both. 0 for none.", minimum=0)
     baseline: str = setting("ew", "The one of the methods that Delta_b is relative to.")
+
+
+@dataclass(frozen=True)
+class FrontConfig:
+    """Which models along a Pareto front are trained, and which of them is chosen.
+
+    Example:
+        >>> FrontConfig(points=3).choose
+        'balanced'
+    """
+
+    method: str = setting("sims:tau=0.3", "Method that takes a preference: sims, logmerit, gls, stch, pbi, or fixed.")
+    points: int = setting(5, "Number of models; of three or more tasks the largest grid with at most so many.")
+    spread: float = setting(16.0, "Largest preference over the smallest.")
+    warm_epochs: int = setting(
+        0, "Epochs of a model that starts from the one before; 0: all models start anew.", minimum=0
+    )
+    choose: str = setting("balanced", "The model to predict with: balanced, or the number of a point.")
 
 
 @dataclass(frozen=True)

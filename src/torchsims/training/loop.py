@@ -27,11 +27,12 @@ from torchsims.training.closure import RunClosure
 from torchsims.training.config import Execution, RunConfig, config_text
 from torchsims.training.evaluation import evaluate, predict_samples
 from torchsims.training.plain import as_type
+from torchsims.training.predict import load_trained
 from torchsims.training.resolution import Resolved, resolve
 from torchsims.training.run import DataSummary, Metrics, Run
 from torchsims.training.selection import Selection, validation_score
 from torchsims.training.signals import asked_to_stop
-from torchsims.training.start import load_start
+from torchsims.training.start import load_start, read_start
 from torchsims.training.trainable import check_trainable_state, frozen_sums, load_trainable_state, trainable_state
 from torchsims.training.trainer import Trainer
 from torchsims.training.world import World, launched
@@ -110,6 +111,9 @@ class _Session:
         self.prediction_state = self.workload.prediction_state()
         self.model: nn.Module = resolved.build_model().to(world.device)
         load_start(self.model)
+        before = read_start(config)
+        if before is not None:
+            load_trained(self.model, resolved, config.start)
         self.frozen = frozen_sums(self.model)
         adam = partial(Adam, weight_decay=config.weight_decay)
         closure = RunClosure(self.workload, config, world.device)
@@ -135,7 +139,11 @@ class _Session:
             factors=config.rescale,
             callbacks=callbacks,
             monitor_every=execution.monitor,
+            preferred=bool(config.prefer),
         )
+        if before is not None:
+            with fits_checkpoint(Path(config.start) / CHECKPOINT):
+                self.trainer.method.load_statistics(before["trainer"]["method"])
         self.seconds = dict.fromkeys(("data", "step", "evaluation", "checkpoint"), 0.0)
 
     def train(self, asked: Callable[[], bool]) -> None:

@@ -15,15 +15,20 @@ from torchsims.training.seeding import mix
 from torchsims.training.trainable import load_trainable_state
 from torchsims.workloads import Predictor, Workload, restore_workload
 
+CHOSEN = "chosen.txt"
+"""File in a folder of several runs: the name of one of its ``runs``, the one to predict with."""
+MOST_LETTERS = 1000  # of a name that is read from a file
+
 
 def load(run: str | PathLike[str], device: str = "cpu", *, named: Collection[str] = ()) -> Predictor:
     """Return the model of a run, finished or not, for inference. The data of the run need not be there.
 
-    A run on images predicts from images, a run on a table from rows. If the run selected its best epoch, the model is
+    A run on images predicts from images, a run on a table from rows. The folder of ``torchsims front`` stands for the
+    run that was chosen. If the run selected its best epoch, the model is
     the one of that epoch.
 
     Args:
-        run: folder that ``torchsims train`` left, or one in ``runs/`` of ``torchsims compare``.
+        run: folder that ``torchsims train`` or ``front`` left, or one in ``runs/`` of ``compare`` or ``front``.
         device: where to compute.
         named: classes ``package.module:Class`` that the run names and that may be imported; a checkpoint is
             untrusted input, and by default only registered classes are imported.
@@ -58,7 +63,7 @@ def load_model(
     state = _read(run)
     config = RunConfig.from_dict(state["config"])
     check_registered(config, named, parts=("data", "model"))  # predictions need no method
-    with fits_checkpoint(Path(run) / CHECKPOINT):
+    with fits_checkpoint(find_checkpoint(run)):
         workload = restore_workload(config.data, config.tasks, config.root, state["workload"])
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(mix(config.seed))  # frozen random weights are drawn again
@@ -70,7 +75,7 @@ def load_model(
 def load_trained(model: nn.Module, resolved: Resolved, run: str | PathLike[str]) -> None:
     """Load the parameters of a run into a model of the same configuration, whose data are those of the run."""
     state = _read(run)
-    with fits_checkpoint(Path(run) / CHECKPOINT):
+    with fits_checkpoint(find_checkpoint(run)):
         if state["workload"] != resolved.workload.prediction_state():
             raise ValueError(f"The data in `{resolved.config.root}` is not what it was when the run began.")
         _load_state(model, RunConfig.from_dict(state["config"]), state)
@@ -83,13 +88,30 @@ def _load_state(model: nn.Module, config: RunConfig, state: Mapping[str, Any]) -
 
 def read_run_config(run: str | PathLike[str]) -> RunConfig | None:
     """Return the configuration of the run that left a checkpoint in a folder, or None if there is none."""
-    if not (Path(run) / CHECKPOINT).exists():
+    if not find_checkpoint(run).exists():
         return None
     return RunConfig.from_dict(_read(run)["config"])
 
 
+def find_checkpoint(run: str | PathLike[str]) -> Path:
+    """Return where the checkpoint of a run is; in a folder of several runs, that of the one that was chosen.
+
+    Example:
+        >>> find_checkpoint("runs/front").name
+        'checkpoint.pt'
+    """
+    path, chosen = Path(run) / CHECKPOINT, Path(run) / CHOSEN
+    if path.exists() or not chosen.is_file():
+        return path
+    with chosen.open(encoding="utf-8", errors="replace") as file:
+        name = file.read(MOST_LETTERS).strip()
+    if not name or name in (".", "..") or Path(name).name != name:
+        raise ValueError(f"The file `{chosen}` should name a folder in `{Path(run) / 'runs'}`. Found `{name:.40}`.")
+    return Path(run) / "runs" / name / CHECKPOINT
+
+
 def _read(run: str | PathLike[str]) -> dict[str, Any]:
-    path = Path(run) / CHECKPOINT
+    path = find_checkpoint(run)
     if not path.is_file():
         raise ValueError(f"There is no run with a checkpoint in `{run}`.")
     return read_checkpoint(path)

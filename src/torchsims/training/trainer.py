@@ -72,6 +72,7 @@ class Trainer:
         names: Sequence[str] | None = None,  # of the tasks, if `task_losses` has numbers instead
         callbacks: Sequence[Callback] = (),
         monitor_every: int = 0,  # steps between two measurements of the gradients; 0 for none
+        preferred: bool = False,  # whether tasks have preferences: those that matter less get less weight on purpose
     ) -> None:
         self.method, self.task_losses, self.callbacks = method, task_losses, callbacks
         self._steps, self._clip, self._seed, self._rank, self._scaler = steps, clip, seed, rank, scaler
@@ -80,7 +81,7 @@ class Trainer:
         self._monitor_every = monitor_every
         self._monitor = GradientMonitor(method.model, names=names) if monitor_every else None
         self.history = History()
-        self._starvation = StarvationMonitor()
+        self._starvation, self._preferred = StarvationMonitor(), preferred
         share = partial(warmup_then_decay, steps=steps, warmup=warmup)
         self._schedules = [LambdaLR(optimizer, share) for optimizer in method.optimizers]
         self._first = True  # step of the schedules
@@ -170,7 +171,7 @@ class Trainer:
         return StepValues(unscaled, weights, lr, merit.merit if merit else None, influence=shares)
 
     def _report_starved(self, report: Report) -> None:
-        if not isinstance(report, MeritReport):
+        if not isinstance(report, MeritReport) or self._preferred:
             return
         values = [report.weights, report.losses, report.challenger]
         if self._names is not None:

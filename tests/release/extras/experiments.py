@@ -15,6 +15,9 @@ def main() -> None:
         data = ["--preset", "small", "--data", "scenes:images=8:resolution=16", "--epochs", "1"]
         subprocess.run([torchsims, "train", *data, "--out", str(run)], check=True, stdout=subprocess.DEVNULL)
         assert "<html" in (run / "report.html").read_text()
+    from torchsims.metrics import hypervolume  # by moocore
+
+    assert hypervolume([[1.0, 2.0], [2.0, 1.0]], reference=[3.0, 3.0]) == 3.0
 
 
 if __name__ == "__main__":
