@@ -38,10 +38,11 @@ class WithStatistics(nn.Module):
             )
         return statistic.to(losses)
 
-    def _start_at_first_loss(self, name: str, losses: Tensor, labelled: Tensor) -> Tensor:
-        """Return a statistic that starts, for every task, at the first loss it has."""
+    def _start_at_first_loss(self, name: str, losses: Tensor, labelled: Tensor | None) -> Tensor:
+        """Return a statistic that starts, for every task, at the first loss it has; all have one by default."""
         statistic = self._get_statistic(name, losses)
-        return losses.detach().where(labelled & statistic.isnan(), statistic)
+        starts = statistic.isnan() if labelled is None else labelled & statistic.isnan()
+        return losses.detach().where(starts, statistic)
 
 
 def _make_room(module: nn.Module, state_dict: Mapping[str, Any], prefix: str, *_: Any) -> None:
@@ -111,9 +112,9 @@ class FirstLosses(WithStatistics):
         super().__init__()
         self._register_statistics("first")
 
-    def forward(self, losses: Tensor, labelled: Tensor) -> Tensor:
-        """Return the first losses, `... x m`; 1 for the tasks without a label in this step."""
+    def forward(self, losses: Tensor, labelled: Tensor | None) -> Tensor:
+        """Return the first losses, `... x m`; 1 for the tasks without a label in this step, none by default."""
         first = self._start_at_first_loss("first", losses, labelled)
         if self.training:
             self.first = first
-        return first.where(labelled, 1)
+        return first if labelled is None else first.where(labelled, 1)

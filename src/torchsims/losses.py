@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import torch
@@ -13,6 +14,8 @@ LossValues: TypeAlias = Mapping[str, Tensor] | Sequence[Tensor] | Tensor
 """Losses by name, in order, or stacked."""
 
 CountValues: TypeAlias = Mapping[str, Tensor | float] | Sequence[Tensor | float] | Tensor
+
+_EXACT = (torch.float32, torch.float64)  # sums of losses in these are exact enough
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,11 +71,10 @@ class Reading:
     """What one call of a closure returned, in canonical form.
 
     Attributes:
-        names: the tasks, sorted; ``"0"``, ``"1"``, ... in order if the closure returned a sequence.
+        names: the tasks, sorted or in a given order; ``"0"``, ``"1"``, ... in order if the closure returned a sequence.
         named: whether the closure named its tasks.
         total: the totals, `m`, in single precision at least.
-        count: the counts, `m`.
-        scalars: whether every loss is a scalar without a count, which then is one.
+        counted: the counts, `m`; none if every loss is a scalar without a count, which then is one.
         constant: the tasks whose total depends on no parameter.
         parts: every task's total with a graph of its own; the one tensor, for each, if the closure returned one.
         aux: what the closure returned beside the losses.
@@ -81,11 +83,20 @@ class Reading:
     names: tuple[str, ...]
     named: bool
     total: Tensor
-    count: Tensor
-    scalars: bool
+    counted: Tensor | None
     constant: tuple[str, ...]
     parts: tuple[Tensor, ...]
     aux: Any = None
+
+    @property
+    def scalars(self) -> bool:
+        """Whether every loss is a scalar without a count."""
+        return self.counted is None
+
+    @cached_property
+    def count(self) -> Tensor:
+        """The counts, `m`."""
+        return torch.ones_like(self.total, requires_grad=False) if self.counted is None else self.counted
 
     def loss(self, task: int) -> Tensor:
         """Return one task's total with a graph of its own.
@@ -96,8 +107,13 @@ class Reading:
         return (part[task] if part.ndim else part).to(self.total.dtype)
 
 
-def read(output: Any) -> Reading:
-    """Return in canonical form what a closure returned: losses, or a pair of losses and anything else."""
+def read(output: Any, tasks: Sequence[str] = ()) -> Reading:
+    """Return in canonical form what a closure returned: losses, or a pair of losses and anything else.
+
+    Args:
+        output: what it returned.
+        tasks: the order of named tasks, if they are these; their names are sorted otherwise.
+    """
     aux = None
     if isinstance(output, tuple) and len(output) == 2 and _holds_losses(output[0]):
         if all(isinstance(part, Tensor) and part.numel() == 1 for part in output):
@@ -108,18 +124,17 @@ def read(output: Any) -> Reading:
         output, aux = output
     scalars = not isinstance(output, TaskLosses)
     totals: Any = output if scalars else output.total
-    names = _names(totals)
+    names = _names(totals, tasks)
     parts = _scalars(names, totals)
     total = totals if isinstance(totals, Tensor) else torch.stack(parts)
     # A promoted dtype: sums of half-precision losses over many ranks and micro-batches would lose digits.
-    total = total.to(torch.promote_types(total.dtype, torch.float32))
-    count = torch.ones_like(total, requires_grad=False) if scalars else _counts(names, output.count, total)
+    if total.dtype not in _EXACT:
+        total = total.to(torch.promote_types(total.dtype, torch.float32))
     return Reading(
         names=names,
         named=isinstance(totals, Mapping),
         total=total,
-        count=count,
-        scalars=scalars,
+        counted=None if scalars else _counts(names, output.count, total),
         constant=tuple(name for name, part in zip(names, parts, strict=True) if not part.requires_grad),
         parts=tuple(parts),
         aux=aux,
@@ -132,7 +147,7 @@ def _holds_losses(value: Any) -> bool:
     return isinstance(value, TaskLosses | Mapping | Sequence)
 
 
-def _names(totals: Any) -> tuple[str, ...]:
+def _names(totals: Any, tasks: Sequence[str]) -> tuple[str, ...]:
     if isinstance(totals, Tensor) and totals.ndim != 1:
         raise ValueError(f"A tensor of losses should have one dimension. Found shape {tuple(totals.shape)}.")
     if not isinstance(totals, Tensor | Mapping | Sequence) or isinstance(totals, str):
@@ -146,7 +161,7 @@ def _names(totals: Any) -> tuple[str, ...]:
         for name in totals:
             if not isinstance(name, str):
                 raise TypeError(f"The name of a task should be a string. Found {name!r}.")
-        return tuple(sorted(totals))
+        return tuple(tasks) if totals.keys() == set(tasks) else tuple(sorted(totals))
     return tuple(str(i) for i in range(len(totals)))
 
 

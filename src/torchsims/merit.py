@@ -145,13 +145,13 @@ def weights(
     """
     _check(tau, augment)
     d = transform.difference(challenger, losses)
-    w = _simplex(d, tau, augment, labelled)
+    w = simplex(d, tau=tau, augment=augment, labelled=labelled)
     if preference is None:
         return w
     if reference is None:
         raise ValueError("Parameter `reference` should be given with `preference`. Found `reference = None`.")
     e = transform.difference(losses, reference) + preference.log()
-    w_0 = _simplex(e, tau, 0.0, labelled)
+    w_0 = simplex(e, tau=tau, labelled=labelled)
     share = _logits(d, tau, labelled).amax(-1, keepdim=True).exp().clamp(max=1)  # 1 / (1 + gamma)
     return share * w_0 + (1 - share) * w
 
@@ -264,7 +264,9 @@ def chebyshev(losses: Tensor, task_weights: Tensor, ideal: Tensor | float = 0.0)
     return (task_weights * (losses - ideal)).amax(-1)
 
 
-def _simplex(values: Tensor, tau: float | Tensor, augment: float | Tensor, labelled: Tensor | None) -> Tensor:
+def simplex(
+    values: Tensor, *, tau: float | Tensor, augment: float | Tensor = 0.0, labelled: Tensor | None = None
+) -> Tensor:
     """Return the derivatives of :func:`smooth_max` by its values."""
     w = torch.softmax(_logits(values, tau, labelled), -1)
     if not _is_zero(augment):

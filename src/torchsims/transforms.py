@@ -70,14 +70,16 @@ class Log(Transform):
         return self.a * losses.log()
 
     def slope(self, losses: Tensor) -> Tensor:
-        return self.a / losses
+        return losses.reciprocal() if self.a == 1 else self.a / losses
 
     def difference(self, losses: Tensor, reference: Tensor) -> Tensor:
         ratio = losses / reference
         tiny = torch.finfo(ratio.dtype).tiny
         fits = (ratio > tiny) & (ratio < 1 / tiny)
-        near = (losses.where(fits, 1) / reference.where(fits, 1)).log()  # no infinity that autograd could meet
-        return self.a * near.where(fits, losses.log() - reference.log())
+        if ratio.requires_grad:
+            ratio = losses.where(fits, 1) / reference.where(fits, 1)  # no infinity that autograd could meet
+        difference = ratio.log().where(fits, losses.log() - reference.log())
+        return difference if self.a == 1 else self.a * difference
 
 
 @final

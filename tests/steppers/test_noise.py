@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from helpers.support import DIMENSION, make_net, make_sims, parameters, sgd
+from helpers.support import DIMENSION, Data, make_data, make_net, make_sims, mean_losses, parameters, sgd
 from torchsims import Aggregated, Scalarized, Stepper
 from torchsims.aggregations import MGDA
 from torchsims.scalarizations import FAMO
@@ -103,11 +103,13 @@ def test_the_global_generator_of_numpy_may_be_of_any_kind() -> None:
         np.random.mtrand.set_bit_generator(before)
 
 
-def test_a_pair_of_normal_numbers_may_be_split_between_steps() -> None:
-    """The second number of a pair is kept outside of the memory that tells whether numpy has drawn."""
+@pytest.mark.parametrize("kind", ["numpy, one of a pair", "Python, one of a pair"])
+def test_a_pair_of_normal_numbers_may_be_split_between_steps(kind: str) -> None:
+    """The second number of a pair is kept outside of the memory that tells whether a generator has drawn."""
     np.random.seed(0)
+    random.seed(0)
     method = make_sims(make_net())
-    draw = GLOBAL["numpy, one of a pair"]
+    draw = GLOBAL[kind]
     for extra in (0, 1, 0, 0, 1, 1):
         for _ in range(extra):
             draw()
@@ -120,6 +122,38 @@ def test_a_pair_of_normal_numbers_may_be_split_between_steps() -> None:
 
         method.step(closure, X)
         assert len(set(calls)) == 1
+
+
+def test_the_state_of_pythons_generator_is_read_only_when_it_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In CPython, whose generator's memory is where the steppers look; elsewhere it is read in every step."""
+    method = make_sims(make_net())
+    method.step(mean_losses(), make_data(4))
+    reads = iter(range(9))
+    read = random.getstate
+    monkeypatch.setattr(random, "getstate", lambda: (next(reads), read())[1])
+    method.step(mean_losses(), make_data(4))
+    random.random()
+    method.step(mean_losses(), make_data(4))
+    assert next(reads) == 1  # one call of two steps
+
+
+@pytest.mark.parametrize("spare", [None, 0.5])
+def test_a_failed_step_restores_a_state_that_was_set_by_hand(spare: float | None) -> None:
+    """One with the same words as before, and another second number of a pair."""
+    random.seed(0)
+    method = make_sims(make_net())
+    method.step(mean_losses(), make_data(4))
+    version, words, _ = random.getstate()
+    random.setstate((version, words, spare))
+    before = random.getstate()
+
+    def closure(model: nn.Module, data: Data) -> dict[str, Tensor]:
+        random.gauss(0, 1)
+        raise ArithmeticError
+
+    with pytest.raises(ArithmeticError):
+        method.step(closure, make_data(4))
+    assert random.getstate() == before
 
 
 class Noisy(nn.Module):

@@ -126,12 +126,50 @@ def check_entrances() -> None:
     assert private.outermost(model, nn.Sequential) == [model[0]]
 
 
+def freeze(model: nn.Sequential) -> None:
+    model[0].requires_grad_(False)
+
+
+def replace(model: nn.Sequential) -> None:
+    model[0].weight = nn.Parameter(torch.ones(1, 1))
+
+
+def convert(model: nn.Sequential) -> None:
+    model[0].weight.data = model[0].weight.data.double()
+
+
+def remove(model: nn.Sequential) -> None:
+    model[0].register_parameter("bias", None)
+
+
+def rename(model: nn.Sequential) -> None:
+    model.add_module("other", model[0])
+    del model[0]
+
+
+def exchange(model: nn.Sequential) -> None:
+    model[2] = nn.ReLU()
+
+
+def check_tables() -> None:
+    for change in (freeze, replace, convert, remove, rename, exchange):
+        model = nn.Sequential(nn.Linear(1, 1), nn.Linear(1, 1, bias=False), nn.Tanh())
+        before = private.signature(model)
+        for p in model.parameters():
+            p.data.add_(1)
+        model.eval()
+        assert private.signature(model) == before
+        change(model)
+        assert private.signature(model) != before, change
+
+
 CHECKS: dict[str, Callable[[], None]] = {
     "torch._amp_foreach_non_finite_check_and_unscale_": check_kernel,
     "GradScaler._per_optimizer_states": check_scaler,
     "torch._foreach_clone and torch._foreach_copy_": check_copies,
     "the tables of forward hooks of modules": check_hooks,
     "the tables of hooks of gradients": check_gradient_hooks,
+    "the tables of parameters and modules": check_tables,
     "torch.utils._pytree.tree_map_only": check_trees,
     "torch::autograd::AccumulateGrad and its `variable`": check_graph,
     "the prefix `_orig_mod.` of `torch.compile`": check_compiled_names,

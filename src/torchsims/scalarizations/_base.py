@@ -75,6 +75,18 @@ class Scalarization(WithStatistics, ABC):
     def objective(self, losses: Tensor, labelled: Tensor) -> Tensor:
         """Return :math:`S(L)`, `...`, as if the unlabelled tasks, whose entries are positive, did not exist."""
 
+    def closed_form(self, losses: Tensor, labelled: Tensor | None) -> tuple[Tensor, Tensor] | None:
+        r"""Return :math:`S(L)`, `...`, and :math:`\partial S / \partial L`, `... x m`, or nothing if autograd should.
+
+        A method without parameters may define it, so that a step of :class:`~torchsims.Scalarized` builds no second
+        graph. It does all that :meth:`objective` does, statistics included, and differs from it by rounding only.
+
+        Args:
+            losses: the losses, `... x m`, without a graph; 1 for unlabelled tasks.
+            labelled: the tasks that count, `... x m`; all of them by default.
+        """
+        return None
+
     def observe(self, losses: Losses, labelled: Tensor | None = None) -> None:
         """Learn from the losses of the same batch after the step; only needed where :attr:`observes`."""
 
@@ -106,6 +118,24 @@ class Scalarization(WithStatistics, ABC):
             f"The loss of task `{names[index[-1]]}` should be above 0 for `{type(self).__name__}`, and finite. "
             f"Found {stacked[index].item()}: a task without labels is left out with `labelled`."
         )
+
+
+class HeldWeights(Scalarization):
+    r"""A method whose objective is :math:`S = \sum_i w_i L_i`, with weights that are held constant.
+
+    To write one, define :meth:`held_weights`.
+    """
+
+    @abstractmethod
+    def held_weights(self, losses: Tensor, labelled: Tensor) -> Tensor:
+        """Return the weights, `... x m`, zero for unlabelled tasks, from losses without a graph."""
+
+    def objective(self, losses: Tensor, labelled: Tensor) -> Tensor:
+        return (self.held_weights(losses.detach(), labelled) * losses).sum(-1)
+
+    def closed_form(self, losses: Tensor, labelled: Tensor | None) -> tuple[Tensor, Tensor]:
+        w = self.held_weights(losses, torch.ones_like(losses, dtype=torch.bool) if labelled is None else labelled)
+        return (w * losses).sum(-1), w
 
 
 def _bad(loss: Tensor) -> bool:

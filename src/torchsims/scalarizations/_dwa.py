@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 
 from torchsims._statistics import EpochMean
-from torchsims.scalarizations._base import Scalarization
+from torchsims.scalarizations._base import HeldWeights
 from torchsims.spaces import Range, Space
 
 
 @final
-class DWA(Scalarization):
+class DWA(HeldWeights):
     r"""Dynamic weight averaging (Liu et al., CVPR 2019): more weight for the tasks that improved least.
 
     .. math::
@@ -50,12 +50,11 @@ class DWA(Scalarization):
         self.epoch_mean = EpochMean()
         self._register_statistics("last", "rate")
 
-    def objective(self, losses: Tensor, labelled: Tensor) -> Tensor:
+    def held_weights(self, losses: Tensor, labelled: Tensor) -> Tensor:
         if self.training:
             self.epoch_mean.add(losses, labelled)
         logits = self._get_statistic("rate", losses, 1.0) / self.temperature
-        w = labelled.sum(-1, keepdim=True) * torch.softmax(logits.where(labelled, -torch.inf), -1)
-        return (w * losses).sum(-1)
+        return labelled.sum(-1, keepdim=True) * torch.softmax(logits.where(labelled, -torch.inf), -1)
 
     def end_epoch(self) -> None:
         mean = self.epoch_mean.close()

@@ -2,6 +2,7 @@
 
 from typing import ClassVar, final
 
+import torch
 from torch import Tensor
 
 from torchsims.scalarizations._base import Scalarization
@@ -23,3 +24,9 @@ class EW(Scalarization):
 
     def objective(self, losses: Tensor, labelled: Tensor) -> Tensor:
         return losses.where(labelled, 0).sum(-1) / labelled.sum(-1)
+
+    def closed_form(self, losses: Tensor, labelled: Tensor | None) -> tuple[Tensor, Tensor]:
+        if labelled is None:
+            m = losses.shape[-1]
+            return losses.sum(-1) / m, torch.full_like(losses, 1 / m)
+        return self.objective(losses, labelled), labelled / labelled.sum(-1, keepdim=True, dtype=losses.dtype)

@@ -60,11 +60,19 @@ class FAMO(Scalarization):
         self._register_statistics("w", "before", "steps", "moment1", "moment2")
 
     def objective(self, losses: Tensor, labelled: Tensor) -> Tensor:
-        if self.training:
-            self.before = losses.detach().where(labelled, torch.nan)
-        z = _softmax(self._get_statistic("w", losses, 0.0), labelled)
-        c = (z / losses.detach()).sum(-1)
+        z, c = self._weights(losses.detach(), labelled)
         return (z * losses.log()).sum(-1) / c
+
+    def closed_form(self, losses: Tensor, labelled: Tensor | None) -> tuple[Tensor, Tensor]:
+        z, c = self._weights(losses, labelled)
+        return (z * losses.log()).sum(-1) / c, z / losses / c.unsqueeze(-1)
+
+    def _weights(self, losses: Tensor, labelled: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return z and c and, in training mode, keep the losses for :meth:`observe`."""
+        if self.training:
+            self.before = losses if labelled is None else losses.where(labelled, torch.nan)
+        z = _softmax(self._get_statistic("w", losses, 0.0), labelled)
+        return z, (z / losses).sum(-1)
 
     def observe(self, losses: Losses, labelled: Tensor | None = None) -> None:
         after, labelled = self._read(losses, labelled)
@@ -92,5 +100,5 @@ class FAMO(Scalarization):
         self.moment1, self.moment2 = m.where(labelled, moment1), v.where(labelled, moment2)
 
 
-def _softmax(w: Tensor, labelled: Tensor) -> Tensor:
-    return torch.softmax(w.where(labelled, -torch.inf), -1)
+def _softmax(w: Tensor, labelled: Tensor | None) -> Tensor:
+    return torch.softmax(w if labelled is None else w.where(labelled, -torch.inf), -1)

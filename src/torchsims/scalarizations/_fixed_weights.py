@@ -7,12 +7,12 @@ from typing import ClassVar, final
 import torch
 from torch import Tensor
 
-from torchsims.scalarizations._base import Scalarization
+from torchsims.scalarizations._base import HeldWeights
 from torchsims.spaces import Range, Space
 
 
 @final
-class FixedWeights(Scalarization):
+class FixedWeights(HeldWeights):
     r"""Weights chosen by hand, the same in every step: :math:`S = \sum_i w_i L_i`.
 
     - :math:`w` (``weights``): a weight per task, by name, not negative and not all zero. They are used as given, not
@@ -47,7 +47,7 @@ class FixedWeights(Scalarization):
             raise ValueError(f"Parameter `weights` should have one weight per task. Found {' and '.join(found)}.")
         self.weights = tuple(float(weights[task]) for task in order)
 
-    def objective(self, losses: Tensor, labelled: Tensor) -> Tensor:
+    def held_weights(self, losses: Tensor, labelled: Tensor) -> Tensor:
         # Built on the host and sent without waiting for the device.
         w = torch.tensor(self.weights, dtype=losses.dtype).to(losses.device, non_blocking=True)
-        return (w * losses).where(labelled, 0).sum(-1)
+        return w.where(labelled, 0)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import final
 
+import torch
 from torch import Tensor
 
 from torchsims.scalarizations._base import Scalarization
@@ -42,3 +43,12 @@ class GLS(Scalarization):
         if self.preference is not None:
             return (self.preference.shares(losses, labelled) * losses.log()).sum(-1).exp()
         return (losses.log().where(labelled, 0).sum(-1) / labelled.sum(-1)).exp()
+
+    def closed_form(self, losses: Tensor, labelled: Tensor | None) -> tuple[Tensor, Tensor]:
+        known = torch.ones_like(losses, dtype=torch.bool) if labelled is None else labelled
+        value = self.objective(losses, known)
+        if self.preference is None:
+            shares = known / known.sum(-1, keepdim=True, dtype=losses.dtype)
+        else:
+            shares = self.preference.shares(losses, known)
+        return value, value.unsqueeze(-1) * shares / losses

@@ -6,12 +6,12 @@ from typing import ClassVar, final
 import torch
 from torch import Tensor
 
-from torchsims.scalarizations._base import Scalarization
+from torchsims.scalarizations._base import HeldWeights
 from torchsims.spaces import Range, Space
 
 
 @final
-class GO4Align(Scalarization):
+class GO4Align(HeldWeights):
     r"""Group optimization for multi-task alignment (Shen et al., NeurIPS 2024): one weight per group of tasks.
 
     .. math::
@@ -50,14 +50,14 @@ class GO4Align(Scalarization):
         self.groups, self.step_size = groups, step_size
         self._register_statistics("risk")
 
-    def objective(self, losses: Tensor, labelled: Tensor) -> Tensor:
-        now = losses.detach().where(labelled, 0)
+    def held_weights(self, losses: Tensor, labelled: Tensor) -> Tensor:
+        now = losses.where(labelled, 0)
         risk = self._get_statistic("risk", losses, 0.0) + now
         if self.training:
             self.risk = risk
         p = torch.softmax((-self.step_size * risk).where(labelled, -torch.inf), -1)
-        gamma = (p * now.sum(-1, keepdim=True) / losses.detach()).where(labelled, 0)
-        return (_group_means(gamma, labelled, self.groups) * losses).where(labelled, 0).sum(-1)
+        gamma = (p * now.sum(-1, keepdim=True) / losses).where(labelled, 0)
+        return _group_means(gamma, labelled, self.groups).where(labelled, 0)
 
 
 def _group_means(values: Tensor, labelled: Tensor, groups: int) -> Tensor:

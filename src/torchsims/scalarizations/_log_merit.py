@@ -79,18 +79,33 @@ class LogMerit(Scalarization):
         self.first_losses = FirstLosses() if floor else None
 
     def objective(self, losses: Tensor, labelled: Tensor) -> Tensor:
-        if self.first_losses is not None:
-            losses = losses + self.floor * self.first_losses(losses, labelled)
+        d = self._compare(self._above_floor(losses, labelled), labelled)
+        return merit.smooth_max(d, tau=self.tau, augment=self.augment, labelled=labelled)
+
+    def closed_form(self, losses: Tensor, labelled: Tensor | None) -> tuple[Tensor, Tensor]:
+        losses = self._above_floor(losses, labelled)
+        d = self._compare(losses, labelled)
+        value = merit.smooth_max(d, tau=self.tau, augment=self.augment, labelled=labelled)
+        return value, merit.simplex(d, tau=self.tau, augment=self.augment, labelled=labelled) / losses
+
+    def _above_floor(self, losses: Tensor, labelled: Tensor | None) -> Tensor:
+        if self.first_losses is None:
+            return losses
+        floor: Tensor = self.floor * self.first_losses(losses, labelled)
+        return losses + floor
+
+    def _compare(self, losses: Tensor, labelled: Tensor | None) -> Tensor:
+        """Return d and, in training mode, move the reference."""
         reference = self._start_at_first_loss("reference", losses, labelled)
-        d = _LOG.difference(losses, reference.where(labelled, 1))
+        d = _LOG.difference(losses, reference if labelled is None else reference.where(labelled, 1))
         if self.preference is not None:
             d = d + self.preference.like(losses).log()
         if self.training:
             self.reference = self._next_reference(reference, d, labelled)
-        return merit.smooth_max(d, tau=self.tau, augment=self.augment, labelled=labelled)
+        return d
 
-    def _next_reference(self, reference: Tensor, d: Tensor, labelled: Tensor) -> Tensor:
+    def _next_reference(self, reference: Tensor, d: Tensor, labelled: Tensor | None) -> Tensor:
         if self.preference is not None:  # a point of the front is chosen relative to something that does not move
             return reference
-        step = ((1 - self.decay) * d.detach()).exp()
-        return (reference * step).where(labelled, reference)
+        moved = reference * ((1 - self.decay) * d.detach()).exp()
+        return moved if labelled is None else moved.where(labelled, reference)

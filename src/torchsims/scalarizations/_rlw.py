@@ -5,11 +5,11 @@ from typing import ClassVar, final
 import torch
 from torch import Tensor
 
-from torchsims.scalarizations._base import Scalarization
+from torchsims.scalarizations._base import HeldWeights
 
 
 @final
-class RLW(Scalarization):
+class RLW(HeldWeights):
     r"""Random loss weights (Lin et al., TMLR 2022), drawn anew in every step.
 
     .. math::
@@ -35,14 +35,14 @@ class RLW(Scalarization):
         # Not a buffer: `.to(device)` would move it, and reading it back would wait for the device.
         self._random = torch.Generator().manual_seed(seed).get_state()
 
-    def objective(self, losses: Tensor, labelled: Tensor) -> Tensor:
+    def held_weights(self, losses: Tensor, labelled: Tensor) -> Tensor:
         generator = torch.Generator()
         generator.set_state(self._random)
         g = torch.randn(losses.shape[-1], generator=generator, dtype=torch.float64)
         if self.training:
             self._random = generator.get_state()
         g = g.to(losses.dtype).to(losses.device, non_blocking=True)
-        return (torch.softmax(g.where(labelled, -torch.inf), -1) * losses).sum(-1)
+        return torch.softmax(g.where(labelled, -torch.inf), -1)
 
     def get_extra_state(self) -> Tensor:
         return self._random

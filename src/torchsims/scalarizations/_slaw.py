@@ -6,14 +6,14 @@ from typing import ClassVar, final
 import torch
 from torch import Tensor
 
-from torchsims.scalarizations._base import Scalarization
+from torchsims.scalarizations._base import HeldWeights
 from torchsims.spaces import Choice, Space
 
 _SMALLEST_SPREAD = 1e-5  # of a loss, as a part of its mean: a loss that hardly moves must not take all the weight
 
 
 @final
-class SLAW(Scalarization):
+class SLAW(HeldWeights):
     r"""Scaled loss approximate weighting (Crawshaw and Košecká, arXiv 2109.08218): losses divided by their spread.
 
     .. math::
@@ -55,14 +55,13 @@ class SLAW(Scalarization):
         self.decay = decay
         self._register_statistics("mean", "variance", "steps")
 
-    def objective(self, losses: Tensor, labelled: Tensor) -> Tensor:
-        b, variance, steps = self._moments(losses.detach(), labelled)
+    def held_weights(self, losses: Tensor, labelled: Tensor) -> Tensor:
+        b, variance, steps = self._moments(losses, labelled)
         least = b.abs().where(steps == 1, _SMALLEST_SPREAD * b.abs())
         s = torch.maximum(variance.sqrt(), least)
         inverse = (1 / s).where(labelled & (s > 0), 0)  # a loss that was always zero needs no weight
         total = inverse.sum(-1, keepdim=True)
-        w = labelled.sum(-1, keepdim=True) * inverse / total.where(total > 0, 1)
-        return (w * losses).where(labelled, 0).sum(-1)
+        return labelled.sum(-1, keepdim=True) * inverse / total.where(total > 0, 1)
 
     def _moments(self, losses: Tensor, labelled: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return mean, variance and number of steps with this step's losses; unlabelled tasks keep theirs."""

@@ -6,12 +6,12 @@ from typing import ClassVar, final
 import torch
 from torch import Tensor
 
-from torchsims.scalarizations._base import Scalarization
+from torchsims.scalarizations._base import HeldWeights
 from torchsims.spaces import Range, Space
 
 
 @final
-class UWSO(Scalarization):
+class UWSO(HeldWeights):
     r"""Soft optimal uncertainty weighting (Kirchdorfer et al., GCPR 2024, arXiv 2408.07985): small losses count more.
 
     .. math::
@@ -42,7 +42,6 @@ class UWSO(Scalarization):
             raise ValueError(f"Parameter `temperature` should be positive. Found `temperature = {temperature}`.")
         self.temperature = temperature
 
-    def objective(self, losses: Tensor, labelled: Tensor) -> Tensor:
-        logits = 1 / (self.temperature * losses.detach())
-        w = torch.softmax(logits.where(labelled, -torch.inf), -1)
-        return (w * losses).sum(-1)
+    def held_weights(self, losses: Tensor, labelled: Tensor) -> Tensor:
+        logits = 1 / (self.temperature * losses)
+        return torch.softmax(logits.where(labelled, -torch.inf), -1)

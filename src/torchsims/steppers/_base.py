@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -19,7 +18,7 @@ from torchsims.steppers._gradients import clip
 from torchsims.steppers._model_checks import ParameterCheck, check_object, check_tensors, renormalized_weights
 from torchsims.steppers._noise import Generator, RandomGenerators
 from torchsims.steppers._notices import DROPPED, Notice
-from torchsims.steppers._optimizers import restorer, take_step
+from torchsims.steppers._optimizers import drop_gradients, restorer, take_step
 from torchsims.steppers._passes import Batch, Tasks, outside_autocast
 from torchsims.steppers._regularizer import Regularizer, Term, check_callable, differentiate
 from torchsims.steppers._replicas import ReplicaCheck, make_equal
@@ -231,10 +230,10 @@ class Stepper(Saved, Generic[R]):
 
     def _reversals(self) -> list[Callable[[], None]]:
         """Return functions that restore what a step may change besides statistics, parameters and optimizers."""
-        tasks, buffers = replace(self._tasks), [each.snapshot() for each in self._all_buffers()]
+        known, buffers = dict(vars(self._tasks)), [each.snapshot() for each in self._all_buffers() if each.names]
 
         def restore() -> None:
-            self._tasks = tasks
+            vars(self._tasks).update(known)
             self._drop_gradients()
 
         return [*buffers, value_restorer(self._renormalized), self._ranks.restorer(), restore]
@@ -284,7 +283,7 @@ class Stepper(Saved, Generic[R]):
 
     def _drop_gradients(self) -> None:
         for optimizer in self._optimizers():
-            optimizer.zero_grad(set_to_none=True)
+            drop_gradients(optimizer)
         for p in self._theta:
             p.grad = None
 

@@ -94,8 +94,7 @@ class Ranks:
         dist.all_gather_object(values, value, group=self._group)
         return values
 
-    @contextmanager
-    def raise_on_all(self, parts: int = 1) -> Iterator[None]:
+    def raise_on_all(self, parts: int = 1) -> AbstractContextManager[None]:
         """Raise on every rank if the body raises on any, so that none waits for a rank that has stopped.
 
         One that fails inside the forward pass of a sharded model does leave the others waiting there.
@@ -103,9 +102,10 @@ class Ranks:
         Args:
             parts: how often the ranks will meet here, which must be the same for all.
         """
-        if self.size == 1:
-            yield
-            return
+        return nullcontext() if self.size == 1 else self._raising_on_all(parts)
+
+    @contextmanager
+    def _raising_on_all(self, parts: int) -> Iterator[None]:
         self._parts, error = parts, None
         try:
             try:
@@ -146,14 +146,17 @@ class Ranks:
         if self._failure is not None:
             raise self._failure
 
-    @contextmanager
-    def forward(self, module: nn.Module) -> Iterator[None]:
+    def forward(self, module: nn.Module) -> AbstractContextManager[None]:
         """Run the closure so that no rank waits in the forward pass for one whose closure raised before.
 
         `DistributedDataParallel` broadcasts the buffers in its forward pass, which would pair up wrongly with the
         collectives of such a rank; :meth:`broadcast` has done it already. Whether the closure calls it is checked.
         A sharded model gathers its parameters there, so that the ranks have to meet before.
         """
+        return self._watched_forward(module) if self._entrances or self._ddp is not None else nullcontext()
+
+    @contextmanager
+    def _watched_forward(self, module: nn.Module) -> Iterator[None]:
         if self._entrances:
             hooks = [
                 each.register_forward_pre_hook(lambda *_: self._meet(None, done=False), prepend=True)
@@ -164,9 +167,6 @@ class Ranks:
             finally:
                 for hook in hooks:
                     hook.remove()
-            return
-        if self._ddp is None:
-            yield
             return
         calls: list[bool] = []
         watch = module is self._ddp  # a hook inside a compiled module would recompile it

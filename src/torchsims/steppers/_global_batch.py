@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from math import isfinite
 from typing import Protocol, final
 
@@ -16,10 +17,15 @@ __all__ = ["GlobalBatch", "Sums", "check_bounds", "check_counts", "check_losses"
 
 
 class Sums(Protocol):
-    """What one copy's pass over a batch leaves: the totals and the counts of the tasks on this rank, `m`."""
+    """What one copy's pass over a batch leaves: the totals and the counts of the tasks on this rank, `m`.
+
+    Without counts, every total is the loss of a task with a label.
+    """
 
     total: Tensor
-    count: Tensor
+
+    @property
+    def count(self) -> Tensor | None: ...
 
 
 @final
@@ -29,21 +35,41 @@ class GlobalBatch:
 
     Attributes:
         losses: the losses, `m`; 1 where no element has a label.
-        count: the number of labels, `m`.
-        labelled: whether there is a label, `m`.
+        counted: the number of labels, `m`; none if every total is a loss.
+        mask: whether there is a label, `m`; none if all tasks are known to have one.
         adjusted: the losses above their lower bounds in units of the normalizer, which the method sees, `m`.
-        unit: the normalizer's divisors, `m`.
+        unit: the normalizer's divisors, `m`, or 1.
     """
 
     losses: Tensor
-    count: Tensor
-    labelled: Tensor
+    counted: Tensor | None
+    mask: Tensor | None
     adjusted: Tensor
     unit: Tensor | float
 
+    @property
+    def count(self) -> Tensor:
+        """The number of labels, `m`."""
+        return torch.ones_like(self.losses) if self.counted is None else self.counted
+
+    @property
+    def labelled(self) -> Tensor:
+        """Whether there is a label, `m`."""
+        return torch.ones_like(self.losses, dtype=torch.bool) if self.mask is None else self.mask
+
+    def per_loss(self, coefficients: Tensor) -> Tensor:
+        """Turn coefficients of the adjusted losses into coefficients of the losses."""
+        if isinstance(self.unit, Tensor):
+            coefficients = coefficients / self.unit
+        return coefficients if self.mask is None else coefficients.where(self.mask, 0)
+
     def per_total(self, coefficients: Tensor) -> Tensor:
         """Turn coefficients of the adjusted losses into coefficients of the totals."""
-        return (coefficients / self.unit / self.count).where(self.labelled, 0)
+        if isinstance(self.unit, Tensor):
+            coefficients = coefficients / self.unit
+        if self.counted is not None:
+            coefficients = coefficients / self.counted
+        return coefficients if self.mask is None else coefficients.where(self.mask, 0)
 
 
 def reduce_losses(
@@ -55,25 +81,44 @@ def reduce_losses(
     unit: Tensor | float | None = None,
 ) -> list[GlobalBatch]:
     """Return the losses of the whole batch for each pass; the first one sets the unit for all, if it is not given."""
-    sums = torch.stack([part for each in passes for part in (each.total, each.count)])  # (2 * passes, task)
-    sums = ranks.sum(sums)
-    labelled = (sums[1::2] > 0).all(0)
-    bounds = tasks.tensor(lower_bounds, 0.0, sums, "lower_bounds") if lower_bounds else 0.0
+    totals, counts, mask = _sums(passes, ranks)
+    bounds = tasks.tensor(lower_bounds, 0.0, totals[0], "lower_bounds") if lower_bounds else None
     results: list[GlobalBatch] = []
-    for total, count in zip(sums[0::2], sums[1::2], strict=True):
-        losses = (total / count).where(labelled, 1)
-        above = (losses - bounds).where(labelled, 1) if lower_bounds else losses
+    for total, count in zip(totals, counts, strict=True):
+        losses = total if count is None else _known(total / count, mask)
+        above = losses if bounds is None else _known(losses - bounds, mask)
         if unit is None:
-            unit = 1.0 if normalizer is None else normalizer(above, labelled)
-        results.append(GlobalBatch(losses, count, labelled, above / unit, unit))
+            unit = 1.0 if normalizer is None else normalizer(above, mask)
+        adjusted = above / unit if isinstance(unit, Tensor) else above
+        results.append(GlobalBatch(losses, count, mask, adjusted, unit))
     return results
 
 
-def to_host(*tensors: Tensor) -> list[list[float]]:
+def _sums(passes: Sequence[Sums], ranks: Ranks) -> tuple[Sequence[Tensor], Sequence[Tensor | None], Tensor | None]:
+    """Return totals and counts over all ranks, for each pass, and which tasks have labels."""
+    if ranks.size == 1 and all(each.count is None for each in passes):
+        return [each.total for each in passes], [None] * len(passes), None
+    parts = [(each.total, torch.ones_like(each.total) if each.count is None else each.count) for each in passes]
+    sums = ranks.sum(torch.stack([part for pair in parts for part in pair]))  # (2 * passes, task)
+    rows = sums.unbind()
+    return rows[0::2], rows[1::2], (sums[1::2] > 0).all(0)
+
+
+def _known(losses: Tensor, mask: Tensor | None) -> Tensor:
+    """Return the losses, 1 where no element has a label."""
+    return losses if mask is None else losses.where(mask, 1)
+
+
+def to_host(*tensors: Tensor | None) -> list[list[float]]:
     """Return the values of all tensors, fetched at once: the only moment of a step that waits for the device."""
-    flat = [tensor.detach().reshape(-1) for tensor in tensors]
-    numbers = iter(torch.cat(flat).tolist())  # in their common type: not every device has double precision
-    return [[next(numbers) for _ in range(tensor.numel())] for tensor in flat]
+    flat = [None if each is None else _vector(each.detach() if each.requires_grad else each) for each in tensors]
+    # In their common type: not every device has double precision.
+    numbers = iter(torch.cat([each for each in flat if each is not None]).tolist())
+    return [[] if each is None else list(islice(numbers, each.numel())) for each in flat]
+
+
+def _vector(tensor: Tensor) -> Tensor:
+    return tensor if tensor.ndim == 1 else tensor.reshape(-1)
 
 
 def check_bounds(lower_bounds: Mapping[str, float]) -> None:
@@ -84,8 +129,8 @@ def check_bounds(lower_bounds: Mapping[str, float]) -> None:
 
 
 def check_counts(tasks: Tasks, counts: Sequence[float]) -> None:
-    """Raise if a count is NaN, infinite or negative: it would pass for a task without labels."""
-    for name, count in zip(tasks.names, counts, strict=True):
+    """Raise if a count, if there are any, is NaN, infinite or negative: it would pass for a task without labels."""
+    for name, count in zip(tasks.names, counts, strict=len(counts) > 0):
         if not (isfinite(count) and count >= 0):
             raise ValueError(f"The count of task `{name}` should be finite and not negative. Found {count}.")
 

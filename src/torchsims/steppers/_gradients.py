@@ -48,13 +48,12 @@ def reduce_and_unscale(
         scaler.unscale_(optimizer)
 
 
-@torch.no_grad()
 def gradients_finite(optimizer: Optimizer, ranks: Ranks) -> Tensor:
     """Return whether all gradients are finite on all ranks."""
-    return all_finite([ranks.local(p.grad) for p in parameters_of(optimizer) if p.grad is not None], ranks)
+    gradients = [p.grad for p in parameters_of(optimizer) if p.grad is not None]
+    return all_finite(list(map(ranks.local, gradients)), ranks)
 
 
-@torch.no_grad()
 def all_finite(tensors: Sequence[Tensor], ranks: Ranks) -> Tensor:
     """Return whether tensors that belong to no optimizer yet are finite, on all ranks."""
     return _checked(tensors, torch.ones((), device=ranks.device), ranks)
@@ -83,13 +82,12 @@ def inform_scaler(scaler: GradScaler | None, optimizer: Optimizer, sound: bool) 
 
 def _checked(gradients: Sequence[Tensor], factor: Tensor, ranks: Ranks) -> Tensor:
     """Multiply gradients by a factor and return whether all are finite, on all ranks."""
+    gradients = [torch.view_as_real(g) if g.is_complex() else g for g in gradients]
     groups: defaultdict[tuple[torch.device, torch.dtype], list[Tensor]] = defaultdict(list)
-    for gradient in gradients:
-        g = torch.view_as_real(gradient) if gradient.is_complex() else gradient
+    for g in gradients:
         groups[g.device, g.dtype].append(g)
-    bad = torch.zeros((), device=ranks.device)
-    for group in groups.values():
-        bad += unscale_and_check_(group, factor).to(ranks.device)
+    found = [unscale_and_check_(group, factor).to(ranks.device) for group in groups.values()]
+    bad = found[0] if len(found) == 1 else torch.cat([*found, factor.new_zeros(1)]).sum()
     return ranks.all(bad == 0)
 
 

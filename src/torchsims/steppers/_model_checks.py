@@ -7,6 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
+from torchsims.steppers._torch_private import signature
+
 __all__ = ["ParameterCheck", "check_copyable", "check_object", "check_tensors", "check_wrapped", "renormalized_weights"]
 
 
@@ -103,11 +105,14 @@ class ParameterCheck:
 
     def __init__(self, model: nn.Module, clean: Callable[[str], str], sharded: bool) -> None:
         self._model, self._clean, self._sharded = model, clean, sharded
+        self._before = signature(model)
         self._trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self._frozen = {name: p for name, p in model.named_parameters() if not p.requires_grad}
         self._kinds = [_kind(p) for p in self._trainable.values()]
 
     def __call__(self) -> None:
+        if not self._sharded and signature(self._model) == self._before:
+            return
         changed = [f"`{self._clean(name)}` {how}" for name, how in self._changes()]
         if changed:
             raise ValueError(
@@ -121,6 +126,7 @@ class ParameterCheck:
                     f"Found `{self._clean(name)}` in {_kind(p)} instead of {kind}: "
                     "convert the model first, then make the method."
                 )
+        self._before = signature(self._model)  # that of a copy, for example
 
     def _changes(self) -> Iterator[tuple[str, str]]:
         now = self._trainable | self._frozen if self._sharded else dict(self._model.named_parameters())

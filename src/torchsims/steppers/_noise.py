@@ -2,6 +2,7 @@
 
 import ctypes
 import random
+import struct
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeAlias, final
@@ -26,6 +27,13 @@ class Noise:
 
     def __init__(self, replays: Sequence[Callable[[], Any]]) -> None:
         self._replays = tuple(replays)
+        self._fresh = True
+
+    def rewind(self) -> None:
+        """Go back to the captured states before a pass; before the first one, nothing has been drawn."""
+        if not self._fresh:
+            self.replay()
+        self._fresh = False
 
     def replay(self) -> None:
         """Go back to the captured states."""
@@ -51,14 +59,13 @@ class RandomGenerators:
         self.own = list({id(each): each for each in (*given, *held)}.values())
         for generator in self.own:
             _access(generator)  # raises if it is not one
-        self._numpy = _GlobalOfNumpy()
+        self._python, self._numpy = _GlobalOfPython(), _GlobalOfNumpy()
 
     def capture(self) -> Noise:
         """Capture the states of all generators."""
-        host, python = torch.get_rng_state(), random.getstate()
         replays: list[Callable[[], Any]] = [
-            partial(torch.set_rng_state, host),
-            partial(random.setstate, python),
+            partial(torch.set_rng_state, torch.get_rng_state()),
+            self._python.capture(),
             self._numpy.capture(),
         ]
         for device in self._devices:
@@ -66,6 +73,56 @@ class RandomGenerators:
             replays.append(partial(module.set_rng_state, module.get_rng_state(device), device))
         replays += [partial(set_state, get_state()) for get_state, set_state in map(_access, self.own)]
         return Noise(replays)
+
+
+_WORDS = 625  # of a Mersenne twister: 624 and a position
+
+
+def _words_at(address: int) -> "ctypes.Array[ctypes.c_char]":
+    return (ctypes.c_char * (4 * _WORDS)).from_address(address)
+
+
+@final
+class _GlobalOfPython:
+    """The global generator of Python, whose state takes Python 20 microseconds to read.
+
+    Its memory tells in one whether it is unchanged. Where the memory is, is a detail of CPython: it is compared with
+    the state whenever that is read and, where they differ, never used.
+    """
+
+    def __init__(self) -> None:
+        self._generator: Any = getattr(random.getstate, "__self__", None)
+        inside = getattr(type(self._generator), "__basicsize__", 0) >= object.__basicsize__ + 4 * _WORDS
+        self._memory = _words_at(id(self._generator) + object.__basicsize__) if inside else None
+        self._state: Any = None
+        self._seen: tuple[bytes, float | None] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), ()  # another process has it elsewhere
+
+    def capture(self) -> Callable[[], None]:
+        seen = self._look()
+        if seen is None or seen != self._seen:
+            self._state = random.getstate()
+            self._seen = seen = self._checked(seen)
+        state = self._state
+
+        def replay() -> None:
+            if seen is None or self._look() != seen:
+                random.setstate(state)
+
+        return replay
+
+    def _look(self) -> tuple[bytes, float | None] | None:
+        """Return the memory, and the second of a pair of normal numbers, which is kept elsewhere."""
+        return None if self._memory is None else (self._memory.raw, self._generator.gauss_next)
+
+    def _checked(self, seen: tuple[bytes, float | None] | None) -> tuple[bytes, float | None] | None:
+        """Return what was seen, if it is the state that Python returns; else look no more."""
+        _, (*words, position), spare = self._state
+        if seen != (struct.pack(f"{_WORDS}I", position, *words), spare):
+            self._memory = seen = None
+        return seen
 
 
 @final
@@ -76,11 +133,14 @@ class _GlobalOfNumpy:
     which is kept for the next call: where there is one, the state is read and set.
     """
 
-    _WORDS = 625  # of the Mersenne twister: 624 and a position
-
     def __init__(self) -> None:
         self._state: dict[str, Any] | None = None
         self._memory = b""
+        self._generator: Any = None
+        self._words: ctypes.Array[ctypes.c_char] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), ()  # another process has it elsewhere
 
     def capture(self) -> Callable[[], None]:
         memory = self._read_memory()
@@ -98,9 +158,11 @@ class _GlobalOfNumpy:
     def _read_memory(self) -> bytes | None:
         """Return the memory of the generator, unless it is of another kind."""
         generator = np.random.mtrand.get_bit_generator()
-        if not isinstance(generator, np.random.MT19937):
-            return None
-        return ctypes.string_at(generator.ctypes.state_address, 4 * self._WORDS)
+        if generator is not self._generator:
+            self._generator = generator
+            known = isinstance(generator, np.random.MT19937)
+            self._words = _words_at(generator.ctypes.state_address) if known else None
+        return None if self._words is None else self._words.raw
 
 
 def _access(generator: Generator) -> tuple[Callable[[], Any], Callable[[Any], Any]]:

@@ -16,6 +16,7 @@ from torchsims.steppers._torch_private import clones, overwrite
 
 __all__ = [
     "OptimizerFactory",
+    "drop_gradients",
     "load_optimizer",
     "make_optimizer",
     "parameters_of",
@@ -62,6 +63,15 @@ def make_optimizer(
     with suppress(AttributeError):  # a wrapper of an optimizer need not have hooks
         optimizer.register_step_pre_hook(_refuse_foreign_step)
     return optimizer
+
+
+def drop_gradients(optimizer: Optimizer) -> None:
+    """Set all gradients to none, by the optimizer's own `zero_grad` if it has one."""
+    if type(optimizer).zero_grad is not Optimizer.zero_grad:
+        optimizer.zero_grad(set_to_none=True)
+        return
+    for p in parameters_of(optimizer):
+        p.grad = None
 
 
 def take_step(optimizer: Optimizer) -> None:
@@ -119,13 +129,11 @@ def load_optimizer(optimizer: Optimizer, state: Mapping[str, Any]) -> None:
 def restorer(optimizer: Optimizer) -> Callable[[], None]:
     """Return a function that restores the optimizer and its parameters as they are now, in place."""
     tensors: list[Tensor] = list(parameters_of(optimizer))
-    state = {p: _remember(each, tensors) for p, each in optimizer.state.items()}
-    groups = [
-        {name: each if name == "params" else _remember(each, tensors) for name, each in group.items()}
-        for group in optimizer.param_groups
-    ]
+    state = [(p, _remember(each, tensors)) for p, each in optimizer.state.items()]  # no dict: parameters hash slowly
+    groups = [{**_remember(_options(group), tensors), "params": group["params"]} for group in optimizer.param_groups]
     attributes = {name: each for name, each in vars(optimizer).items() if isinstance(each, _CONSTANT)}
-    inside = [restorer(each) for each in vars(optimizer).values() if _is_wrapped(each, optimizer)]
+    held = [each for each in vars(optimizer).values() if isinstance(each, Optimizer)]
+    inside = [restorer(each) for each in held if each.state is not optimizer.state]  # a wrapper with a state of its own
     values = clones(tensors)
 
     def back() -> None:
@@ -142,23 +150,29 @@ def restorer(optimizer: Optimizer) -> Callable[[], None]:
     return back
 
 
+def _options(group: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in group.items() if name != "params"}
+
+
 def _remember(value: Any, tensors: list[Tensor]) -> Any:
     """Return a copy of containers, and add the tensors in them, which are not copied, to a list."""
+    if isinstance(value, dict):
+        copied = dict(value)
+        if {*map(type, value.values())} == {Tensor}:  # the usual state of a parameter
+            tensors += value.values()
+            return copied
+        for key, each in value.items():
+            if type(each) not in _CONSTANT:
+                copied[key] = _remember(each, tensors)
+        return copied
     if isinstance(value, Tensor):
         tensors.append(value)
         return value
     if isinstance(value, _CONSTANT):
         return value
-    if isinstance(value, dict):
-        return {key: _remember(each, tensors) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return type(value)([_remember(each, tensors) for each in value])
     return copy.deepcopy(value)
-
-
-def _is_wrapped(value: Any, wrapper: Optimizer) -> bool:
-    """Return whether a wrapper of optimizers holds this one and has a state of its own."""
-    return isinstance(value, Optimizer) and value.state is not wrapper.state
 
 
 def _load(optimizer: Optimizer, state: dict[str, Any], scalars_only: bool = False) -> None:

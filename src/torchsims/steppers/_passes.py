@@ -1,7 +1,7 @@
 """Forward and backward passes of one copy over the micro-batches of one step."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, final
@@ -34,8 +34,13 @@ class Tasks:
     expected: tuple[str, ...] | None = None
     _agreed: bool = False
 
-    def order(self, reading: Reading) -> list[int] | None:
-        """Return where each task stands in ``reading``, or ``None`` if it stands where it should."""
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The order in which losses should be read, if it is known."""
+        return self.names or self.expected or ()
+
+    def check(self, reading: Reading) -> None:
+        """Fix the tasks in the first step; raise if they are others later."""
         if not self.names:
             self._fix(reading)
         if self.named != reading.named or (self.named and set(self.names) != set(reading.names)):
@@ -46,9 +51,6 @@ class Tasks:
             raise ValueError(
                 f"The closure should return {len(self.names)} losses in every call. Found {len(reading.names)}."
             )
-        if not self.named or self.names == reading.names:
-            return None
-        return [reading.names.index(name) for name in self.names]
 
     def agree(self, ranks: Ranks) -> None:
         """Check once that all ranks have the same tasks."""
@@ -105,19 +107,11 @@ class Batch:
     def read(self, module: nn.Module, micro_batch: tuple[Any, ...]) -> Reading:
         """Call the closure."""
         with self.ranks.forward(module), self.autocast(), running_closure(self.parameters):
-            reading = read(self.closure(module, *micro_batch))
-        order = self.tasks.order(reading)
+            reading = read(self.closure(module, *micro_batch), self.tasks.order)
+        self.tasks.check(reading)
         if torch.is_grad_enabled():
             self._require_grad(reading)
-        if order is None:
-            return reading
-        return replace(
-            reading,
-            names=self.tasks.names,
-            total=reading.total[order],
-            count=reading.count[order],
-            parts=tuple(reading.parts[i] for i in order),
-        )
+        return reading
 
     def _require_grad(self, reading: Reading) -> None:
         for name in reading.constant:
@@ -150,7 +144,7 @@ class Pass:
 
     Attributes:
         total: the totals of the tasks on this rank, `m`.
-        count: the counts of the tasks on this rank, `m`.
+        count: the counts of the tasks on this rank, `m`; none for one micro-batch of scalars, which count one.
         scalars: whether every loss was a scalar without a count.
         aux: what the closure returned beside the losses; a tuple if there are several micro-batches.
         connected: whether any gradient could be computed; a batch without labels may have none.
@@ -172,8 +166,10 @@ class Pass:
         readings = self._run_closure(keep_graph, coefficients, only_scalars=coefficients is not None)
         self._graph = readings[0].total if keep_graph else None
         self.total = _sum([reading.total.detach() for reading in readings])
-        self.count = _sum([reading.count for reading in readings])
         self.scalars = all(reading.scalars for reading in readings)
+        self.count: Tensor | None = None
+        if not (self.scalars and batch.single):
+            self.count = _sum([reading.count for reading in readings])
         self.aux = readings[0].aux if batch.single else tuple(reading.aux for reading in readings)
 
     def backward(self, coefficients: Tensor) -> None:
@@ -192,7 +188,7 @@ class Pass:
     def _run_closure(self, grad: bool, coefficients: Tensor | None, only_scalars: bool = False) -> list[Reading]:
         """Call the closure on every micro-batch and, where the coefficients are known, back-propagate each at once."""
         batch = self._batch
-        batch.noise.replay()
+        batch.noise.rewind()
         torch.clear_autocast_cache()  # casts made in a pass without gradients would cut the graph of one with them
         readings = []
         parts = len(batch.micro_batches)
@@ -211,16 +207,15 @@ class Pass:
         return readings
 
     def _backward(self, total: Tensor, coefficients: Tensor) -> None:
-        ranks = self._batch.ranks
-        with torch.enable_grad():
-            objective = (coefficients.to(total) * total).sum()
-            if ranks.wrapped:
-                objective = objective * ranks.size  # the wrapper averages over the ranks; the batch's total is a sum
-            # Even without a graph: a scaler that has scaled nothing cannot unscale.
-            objective = self._batch.scale(objective)
+        """Back-propagate `sum_i coefficient_i * total_i`, whose gradient in the totals is known."""
+        gradient = coefficients.to(total)
+        if self._batch.ranks.wrapped:
+            gradient = gradient * self._batch.ranks.size  # the wrapper averages; the batch's total is a sum
+        # Even without a graph: a scaler that has scaled nothing cannot unscale.
+        gradient = self._batch.scale(gradient)
         if total.requires_grad:
             self.connected = True
-            objective.backward()  # type: ignore[no-untyped-call]
+            total.backward(gradient)  # type: ignore[no-untyped-call]
 
 
 def outside_autocast(device: torch.device) -> "_Modes":
@@ -231,7 +226,8 @@ def outside_autocast(device: torch.device) -> "_Modes":
         for kind in available
         if torch.is_autocast_enabled(kind)
     ]
-    return _Modes([partial(each, enabled=False) for each in enabled], partial(_Modes, enabled))
+    inside = partial(_Modes, enabled) if enabled else nullcontext
+    return _Modes([partial(each, enabled=False) for each in enabled], inside)
 
 
 @final

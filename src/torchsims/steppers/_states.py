@@ -6,6 +6,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from torchsims.steppers._torch_private import clones
+
 __all__ = ["check_parameters", "check_type", "copied_state", "reloader"]
 
 
@@ -20,7 +22,10 @@ def copied_state(state: Any) -> Any:
 
 def reloader(module: nn.Module) -> Callable[[], None]:
     """Return a function that loads the state that the module has now, and sets its mode."""
-    state = copied_state(module.state_dict())
+    state = dict(module.state_dict())
+    kept = [name for name, each in state.items() if type(each) is Tensor]
+    copies = dict(zip(kept, clones([state[name] for name in kept]), strict=True))
+    state = {name: copies[name] if name in copies else copied_state(each) for name, each in state.items()}
     modes = [(each, each.training) for each in module.modules()]
 
     def reload() -> None:

@@ -5,6 +5,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -23,28 +24,33 @@ __all__ = [
     "overwrite",
     "parameters_in_graph",
     "share_hooks",
+    "signature",
     "unscale_and_check_",
     "value_restorer",
     "without_compile_prefix",
 ]
 
 
-@torch.no_grad()
 def clones(tensors: Sequence[Tensor]) -> list[Tensor]:
     """Return the values of the tensors, copied by one operator where there is one for all of them."""
-    if tensors and all(map(_is_ordinary, tensors)) and hasattr(torch, "_foreach_clone"):  # since torch 2.13
-        return list(torch._foreach_clone(list(tensors)))
-    return [tensor.detach().clone() for tensor in tensors]
+    if not tensors:
+        return []
+    with torch.no_grad():
+        if _are_ordinary(tensors) and hasattr(torch, "_foreach_clone"):  # since torch 2.13
+            return list(torch._foreach_clone(list(tensors)))
+        return [tensor.detach().clone() for tensor in tensors]
 
 
-@torch.no_grad()
 def overwrite(tensors: Sequence[Tensor], values: Sequence[Tensor]) -> None:
     """Copy values into tensors, in place."""
-    if tensors and all(map(_is_ordinary, [*tensors, *values])):
-        torch._foreach_copy_(list(tensors), list(values))
+    if not tensors:
         return
-    for tensor, value in zip(tensors, values, strict=True):
-        tensor.copy_(value)
+    with torch.no_grad():
+        if _are_ordinary(tensors) and _are_ordinary(values):
+            torch._foreach_copy_(list(tensors), list(values))
+            return
+        for tensor, value in zip(tensors, values, strict=True):
+            tensor.copy_(value)
 
 
 def value_restorer(tensors: Sequence[Tensor]) -> Callable[[], None]:
@@ -52,9 +58,26 @@ def value_restorer(tensors: Sequence[Tensor]) -> Callable[[], None]:
     return partial(overwrite, tensors, clones(tensors))
 
 
-def _is_ordinary(tensor: Tensor) -> bool:
-    """Return whether a tensor has no class of its own, such as that of sharded parameters, and is dense."""
-    return type(tensor) in (Tensor, nn.Parameter) and not tensor.is_sparse
+_IS_SPARSE = attrgetter("is_sparse")
+
+
+def _are_ordinary(tensors: Sequence[Tensor]) -> bool:
+    """Return whether no tensor has a class of its own, such as that of sharded parameters, and all are dense."""
+    return {*map(type, tensors)} <= {Tensor, nn.Parameter} and not any(map(_IS_SPARSE, tensors))
+
+
+def signature(module: nn.Module) -> list[object]:
+    """Return what is different if a parameter or module was added, removed, replaced, frozen or converted.
+
+    It is quick to make and to compare. Ids are those of objects that someone holds.
+    """
+    found: list[object] = []
+    for name, p in module._parameters.items():
+        found += (name, id(p)) if p is None else (name, id(p), p.requires_grad, p.dtype, p.device)
+    for name, child in module._modules.items():
+        if child is not None:
+            found += (name, id(child), signature(child))
+    return found
 
 
 def share_hooks(source: Tensor, target: Tensor) -> None:
@@ -66,12 +89,12 @@ def share_hooks(source: Tensor, target: Tensor) -> None:
 
 
 def unscale_and_check_(gradients: Sequence[Tensor], factor: Tensor) -> Tensor:
-    """Multiply gradients of one device and dtype by a factor; return a nonzero scalar if any is NaN or infinite.
+    """Multiply gradients of one device and dtype by a factor; return one nonzero number if any is NaN or infinite.
 
     This is the kernel of `GradScaler`: exact, and many times faster than a maximum norm.
     """
     # The kernel expects single precision, whatever the default dtype and that of the gradients are.
-    found = torch.zeros((), dtype=torch.float32, device=gradients[0].device)
+    found = torch.zeros(1, dtype=torch.float32, device=gradients[0].device)
     torch._amp_foreach_non_finite_check_and_unscale_(list(gradients), found, factor.to(found))
     return found
 

@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from operator import is_not
 from typing import Generic, TypeVar, final
 
 import torch
@@ -102,25 +103,27 @@ def _mode_restorer(device: torch.device) -> Reversal:
     return back
 
 
-@contextmanager
-def running_closure(parameters: Sequence[Tensor] = ()) -> Iterator[None]:
+@final
+class running_closure:  # noqa: N801  # used as a function, and a class is quicker than a generator
     """Note that a closure runs, and raise if it back-propagates.
 
     Args:
         parameters: the parameters whose gradients it must leave alone.
     """
-    gradients = [p.grad for p in parameters]
-    _closure_runs.set(True)
-    try:
-        yield
-    except RuntimeError as error:
-        if _raised_by_backward(error):
-            raise RuntimeError(_BACKWARD) from error
-        raise
-    finally:
+
+    def __init__(self, parameters: Sequence[Tensor] = ()) -> None:
+        self._parameters = parameters
+
+    def __enter__(self) -> None:
+        self._gradients = [p.grad for p in self._parameters]
+        _closure_runs.set(True)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         _closure_runs.set(False)
-    if any(p.grad is not gradient for p, gradient in zip(parameters, gradients, strict=True)):
-        raise RuntimeError(_BACKWARD)
+        if isinstance(error, RuntimeError) and _raised_by_backward(error):
+            raise RuntimeError(_BACKWARD) from error
+        if kind is None and any(map(is_not, [p.grad for p in self._parameters], self._gradients)):
+            raise RuntimeError(_BACKWARD)
 
 
 def _raised_by_backward(error: BaseException) -> bool:

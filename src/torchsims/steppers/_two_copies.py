@@ -123,7 +123,7 @@ class TwoCopies(Stepper[MeritReport]):
         """Return the first losses in the units of the normalizer, `m`; empty if nothing is relative to them."""
         if self._first is None:
             return here.losses[:0]
-        first: Tensor = self._first(here.adjusted * here.unit, here.labelled)
+        first: Tensor = self._first(here.adjusted * here.unit, here.mask)
         return first / here.unit
 
     def _statistics(self) -> list[WithStatistics]:

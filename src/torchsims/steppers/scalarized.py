@@ -115,11 +115,15 @@ class Scalarized(Stepper[ObjectiveReport]):
             term.add_to(self._theta, self._ranks)
         if self.scalarization.observes:
             self._observe = lambda: self._observe_after_step(batch, reduced.unit)
-        weights = (coefficients / reduced.unit).where(reduced.labelled, 0)
+        weights = reduced.per_loss(coefficients)
         return self._report(batch, reduced, objective, weights, term, here.aux, scaled=scaler is not None)
 
     def _differentiate(self, reduced: GlobalBatch) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
         """Return S, its derivatives by the losses, and those by the method's own parameters."""
+        known = reduced.adjusted if reduced.mask is None else reduced.adjusted.where(reduced.mask, 1)
+        closed = self.scalarization.closed_form(known, reduced.mask)
+        if closed is not None:
+            return *closed, ()
         losses = reduced.adjusted.detach().requires_grad_()
         own = tuple(self.scalarization.parameters())
         with torch.enable_grad():
@@ -166,7 +170,8 @@ class Scalarized(Stepper[ObjectiveReport]):
         after = Pass(batch, self.model, self._buffers)
         restore()
         (reduced,) = self._reduce_losses(after, unit=unit)
-        labelled, losses = to_host(reduced.labelled, reduced.losses)
+        labelled, losses = to_host(reduced.mask, reduced.losses)
+        labelled = labelled or [True] * len(losses)
         check_losses(self._tasks, losses, labelled, self._lower_bounds, self.scalarization.positive, "the next point")
         self.scalarization.observe(reduced.adjusted, reduced.labelled)
 
@@ -182,15 +187,16 @@ class Scalarized(Stepper[ObjectiveReport]):
     ) -> ObjectiveReport:
         floor = self.scalarization.first_losses
         counts, labelled, losses, w, (value,), (sound,), first, *found = to_host(
-            reduced.count,
-            reduced.labelled,
+            reduced.counted,
+            reduced.mask,
             reduced.losses,
             weights,
             objective,
             gradients_finite(self.outer, self._ranks),
-            reduced.losses[:0] if floor is None else floor.first,
+            None if floor is None else floor.first,
             *tensors_of(term),
         )
+        labelled = labelled or [True] * len(losses)
         by_name = self._tasks.by_name
         check_counts(self._tasks, counts)
         check_losses(self._tasks, losses, labelled, self._lower_bounds, self.scalarization.positive, "the model", first)

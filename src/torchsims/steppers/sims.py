@@ -8,9 +8,9 @@ from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 from torch.optim import Optimizer
 
-from torchsims import merit
 from torchsims._statistics import FirstLosses
 from torchsims.normalizers import Normalizer
+from torchsims.steppers._comparison import Comparison, compare
 from torchsims.steppers._global_batch import GlobalBatch, check_counts, check_losses, to_host
 from torchsims.steppers._gradients import (
     add_proximal,
@@ -162,9 +162,9 @@ class SIMS(TwoCopies):
             rewind = challenger.module_buffers.snapshot() if self.order == "alternating" else None
             at_challenger = Pass(batch, module, challenger.module_buffers, keep_graph=batch.single)
             here, there = self._reduce_losses(at_theta, at_challenger)
-            for_theta, for_challenger = self._coefficients(here, there)
+            compared = self._compare(here, there)
             # Eq. (grad_1), the gradient of h in theta': sum_i w_i grad psi(L_i(theta')) + lambda (theta' - theta)
-            at_challenger.backward(there.per_total(for_challenger))
+            at_challenger.backward(there.per_total(compared.for_challenger))
             challenger.collect_gradients()
             term_there = self._regularize(module, challenger.module_buffers)
         reduce_and_unscale(self.inner, challenger.parameters, self._ranks, scaler, at_challenger.connected)
@@ -175,17 +175,18 @@ class SIMS(TwoCopies):
 
         if rewind is not None and self._move_challenger():
             here, there = self._reduce_losses(at_theta, self._pass_after_move(batch, rewind), unit=here.unit)
-            for_theta, _ = self._coefficients(here, there)
+            compared = self._compare(here, there)
 
         # Eq. (grad_2), turned into descent on -h: sum_i w_i grad psi(L_i(theta)) - lambda (theta - theta')
-        at_theta.backward(here.per_total(for_theta))
+        at_theta.backward(here.per_total(compared.for_theta))
         reduce_and_unscale(self.outer, theta, self._ranks, scaler, at_theta.connected)
         if self.prox:
             add_proximal(theta, challenger.parameters, self.prox, target=0)
         term_here = self._regularize(self.model, self._buffers)
         if term_here is not None:
             term_here.add_to(theta, self._ranks)
-        return self._report(batch, here, there, (term_here, term_there), at_theta.aux, scaled=scaler is not None)
+        terms = (term_here, term_there)
+        return self._report(batch, here, there, compared, terms, at_theta.aux, scaled=scaler is not None)
 
     def _optimizers_of_update(self) -> list[Optimizer]:
         return [self.inner, self.outer] if self.order == "simultaneous" else [self.outer]
@@ -217,24 +218,18 @@ class SIMS(TwoCopies):
                 first, second = get_args(known_values)
                 raise ValueError(f"Parameter `{name}` should be {first!r} or {second!r}. Found `{name} = {value!r}`.")
 
-    def _coefficients(self, here: GlobalBatch, there: GlobalBatch) -> tuple[Tensor, Tensor]:
-        settings = self._settings(here)
-        for_theta, for_challenger = merit.coefficients(here.adjusted, there.adjusted, **settings)
-        if self._preference is not None:  # the challenger compares, the model chooses
-            for_theta = self._weights(here, there) * settings["transform"].slope(here.adjusted)
-        return for_theta, for_challenger
-
-    def _weights(self, here: GlobalBatch, there: GlobalBatch) -> Tensor:
-        """Return the weights of the tasks in the step of the model."""
-        chosen: dict[str, Any] = {}
-        if self._preference is not None:
-            p = self._tasks.tensor(self._preference, 1.0, here.losses, "preference")
-            chosen = {"preference": p, "reference": self._reference(here)}
-        return merit.weights(here.adjusted, there.adjusted, **self._settings(here), **chosen)
-
-    def _settings(self, here: GlobalBatch) -> dict[str, Any]:
-        transform = self.transform if self._first is None else self.transform.at(self._reference(here))
-        return {"tau": self.tau, "transform": transform, "augment": self.augment, "labelled": here.labelled}
+    def _compare(self, here: GlobalBatch, there: GlobalBatch) -> Comparison:
+        reference = None if self._first is None else self._reference(here)
+        chosen = self._preference
+        return compare(
+            here,
+            there,
+            tau=self.tau,
+            transform=self.transform if reference is None else self.transform.at(reference),
+            augment=self.augment,
+            preference=None if chosen is None else self._tasks.tensor(chosen, 1.0, here.losses, "preference"),
+            reference=reference,
+        )
 
     def _move_challenger(self) -> bool:
         """Let the challenger step before the model does; undone if the step fails. Return whether it moved."""
@@ -260,19 +255,21 @@ class SIMS(TwoCopies):
         batch: Batch,
         here: GlobalBatch,
         there: GlobalBatch,
+        compared: Comparison,
         terms: Sequence[Term | None],
         aux: Any,
         scaled: bool,
     ) -> MeritReport:
-        settings, weights = self._settings(here), self._weights(here, there)
-        gain = (weights * settings["transform"].slope(here.adjusted) / here.unit).where(here.labelled, 0)
-        distance = squared_distance(self._theta, self._challenger.parameters, self._ranks) if self.prox else 0.0
-        h = merit.h(here.adjusted, there.adjusted, **settings, prox=self.prox, squared_distance=distance)
+        h = compared.smooth
+        if self.prox:
+            h = h + 0.5 * self.prox * squared_distance(self._theta, self._challenger.parameters, self._ranks)
         sound = [gradients_finite(optimizer, self._ranks) for optimizer in self._optimizers()]
-        floor = self._first.first if self._first is not None and self.transform.needs_reference else here.losses[:0]
+        floor = self._first.first if self._first is not None and self.transform.needs_reference else None
         counts, labelled, losses, rivals, w, c, (value,), (outer_sound,), (inner_sound,), first, *found = to_host(
-            here.count, here.labelled, here.losses, there.losses, weights, gain, h, *sound, floor, *tensors_of(*terms)
+            *(here.counted, here.mask, here.losses, there.losses, compared.weights, here.per_loss(compared.for_theta)),
+            *(h, *sound, floor, *tensors_of(*terms)),
         )
+        labelled = labelled or [True] * len(losses)
         by_name = self._tasks.by_name
         check_counts(self._tasks, counts)
         for values, where in ((losses, "the model"), (rivals, "the challenger")):

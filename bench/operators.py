@@ -1,0 +1,175 @@
+"""Operators that a step dispatches, and what it takes beyond its passes: a count, the same on every machine.
+
+    python bench/operators.py [--tasks 4 16] [--seconds 10] [--fused]
+
+Prints a table of every method. An operator stands for the launch of a kernel, which is what a small step on an
+accelerator pays for. The passes are those of a step by hand, so that the counts include the undo and all checks. With
+`--seconds` it also measures the time of a step as a multiple of one by hand, at the first number of tasks; with
+`--fused`, Adam is one operator.
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from statistics import median, quantiles
+from typing import Any, final
+
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import steps
+from steps import Batch, Method, Net, Setting, Step, by_hand, forward_pass, methods, row, rule, task_losses
+from torchsims import Aggregated, aggregations
+
+BLOCK = 10  # steps that are measured at once, so that a method runs with warm caches as in a loop of its own
+
+
+def perceptron(tasks: int) -> Net:
+    encoder = nn.Sequential(nn.Linear(32, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU())
+    return Net(encoder, [nn.Linear(128, tasks)], tasks)
+
+
+SMALL = Setting("MLP 32-128-128-m on 256 rows", perceptron, (256, 32), (256,))
+
+
+@final
+class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts the operators dispatched inside."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.count = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        self.count += 1
+        return func(*args, **(kwargs or {}))
+
+
+def operators(step: Step, warmup: int = 3) -> int:
+    for _ in range(warmup):  # the states of the optimizers appear in the first step
+        step()
+    with Operators() as counter:
+        step()
+    return int(counter.count)
+
+
+# What the passes of a method take when they are written by hand.
+
+
+def one_gradient_per_task(model: Net, batch: Batch) -> Step:
+    """Return the passes of a gradient-level method: one backward pass per task, and the mean of the gradients."""
+    parameters = list(model.parameters())
+    optimizer = steps.OUTER(parameters)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        losses = list(task_losses(model, batch).values())
+        rows = [torch.autograd.grad(loss, parameters, retain_graph=True) for loss in losses]
+        for p, gradients in zip(parameters, zip(*rows, strict=True), strict=True):
+            p.grad = torch.stack(gradients).mean(0)
+        optimizer.step()
+
+    return step
+
+
+@final
+@dataclass(frozen=True)
+class Counts:
+    """The operators of the passes by hand, at one number of tasks."""
+
+    tasks: int
+    hand: int
+    forward: int
+    each: int
+
+    @staticmethod
+    def measured(tasks: int) -> "Counts":
+        makers = (by_hand, forward_pass, one_gradient_per_task)
+        return Counts(tasks, *(operators(make(*SMALL.make(tasks))) for make in makers))
+
+    def passes(self, method: Method) -> int:
+        return method.steps * self.hand + method.forwards * self.forward
+
+
+def aggregated(model: Net, batch: Batch, kind: type[aggregations.Aggregation]) -> Step:
+    return partial(Aggregated(model, kind(), outer=steps.OUTER).step, task_losses, batch)
+
+
+def gradient_level() -> dict[str, Callable[[Net, Batch], Step]]:
+    skipped = {"Aggregation", "WeightedAggregation", "from_torchjd", "GradNorm"}  # GradNorm takes names of tasks
+    names = sorted(set(aggregations.__all__) - skipped)
+    return {name: partial(aggregated, kind=getattr(aggregations, name)) for name in names}
+
+
+def table(tasks: list[int]) -> None:
+    counts = [Counts.measured(each) for each in tasks]
+    print(row("", *(f"{n} tasks: operators" for n in tasks), *(f"{n} tasks: beyond the passes" for n in tasks)))
+    print(rule(1 + 2 * len(tasks)))
+    print(row("a step by hand", *(str(each.hand) for each in counts), *("0" for _ in counts)))
+    for name, method in methods().items():
+        if method.micro or name.startswith("by hand"):
+            continue
+        found = [operators(method.make(*SMALL.make(n))) for n in tasks]
+        beyond = [n - each.passes(method) for n, each in zip(found, counts, strict=True)]
+        print(row(name, *map(str, found), *(f"{n:+d}" for n in beyond)))
+    for name, make in gradient_level().items():
+        found = [operators(make(*SMALL.make(n))) for n in tasks]
+        beyond = [n - each.each for n, each in zip(found, counts, strict=True)]
+        print(row(name, *map(str, found), *(f"{n:+d}" for n in beyond)), flush=True)
+
+
+# Time, as in `steps.py`, with blocks of steps.
+
+
+def seconds(step: Step) -> float:
+    start = time.process_time()
+    for _ in range(BLOCK):
+        step()
+    return (time.process_time() - start) / BLOCK
+
+
+def times(tasks: int, budget: float) -> None:
+    names = ("EW", "LogMerit", "FAMO", "SIMS, joint", "SIMS, sequential")
+    hand = by_hand(*SMALL.make(tasks))
+    compared = {"by hand": by_hand(*SMALL.make(tasks))}
+    compared |= {name: methods()[name].make(*SMALL.make(tasks)) for name in names}
+    ratios: dict[str, list[float]] = {name: [] for name in compared}
+    yardstick: list[float] = []
+    for step in (hand, *compared.values()):
+        seconds(step)
+    end = time.monotonic() + budget
+    while time.monotonic() < end or len(yardstick) < 3 * len(compared):
+        for name, step in compared.items():
+            before = seconds(hand)
+            yardstick.append(before)
+            ratios[name].append(seconds(step) / before)
+    print(f"\nTime, {tasks} tasks, one thread; a step by hand takes {1e3 * median(yardstick):.2f} ms.\n")
+    print(row("", "times a step by hand, median", "quartiles"))
+    print(rule(3))
+    for name, found in ratios.items():
+        first, _, third = quantiles(found, n=4)
+        print(row(name, f"{median(found):.2f}", f"{first:.2f} to {third:.2f}"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", type=int, nargs="+", default=[4, 16])
+    parser.add_argument("--seconds", type=float, default=0.0)
+    parser.add_argument("--fused", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.fused:
+        steps.OUTER, steps.INNER = (partial(each, fused=True) for each in (steps.OUTER, steps.INNER))
+    torch.set_num_threads(1)
+    print(f"{SMALL.title}, Adam; torch {torch.__version__}\n")
+    table(arguments.tasks)
+    if arguments.seconds:
+        times(arguments.tasks[0], arguments.seconds)
+
+
+if __name__ == "__main__":
+    main()

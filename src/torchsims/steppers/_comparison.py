@@ -1,0 +1,63 @@
+"""The losses at both copies, compared once per step: the weights, the coefficients and the merit function."""
+
+from dataclasses import dataclass
+from typing import final
+
+from torch import Tensor
+
+from torchsims import merit
+from torchsims.steppers._global_batch import GlobalBatch
+from torchsims.transforms import Transform
+
+__all__ = ["Comparison", "compare"]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    r"""What a step needs of the merit function.
+
+    Attributes:
+        weights: the weights of the tasks in the step of the model, `m`.
+        for_theta: the coefficients of the gradients of the losses in the step of the model, `m`.
+        for_challenger: those in the step of the challenger, `m`.
+        smooth: :math:`h` without its proximal term.
+    """
+
+    weights: Tensor
+    for_theta: Tensor
+    for_challenger: Tensor
+    smooth: Tensor
+
+
+def compare(
+    here: GlobalBatch,
+    there: GlobalBatch,
+    *,
+    tau: float,
+    transform: Transform,
+    augment: float,
+    preference: Tensor | None,
+    reference: Tensor | None,
+) -> Comparison:
+    """Compare the losses at the model and at the challenger; settings as in :mod:`torchsims.merit`."""
+    losses, challenger, labelled = here.adjusted, there.adjusted, here.mask
+    d = transform.difference(challenger, losses)
+    w = chosen = merit.simplex(d, tau=tau, augment=augment, labelled=labelled)
+    if preference is not None:  # the challenger compares, the model chooses
+        chosen = merit.weights(
+            losses,
+            challenger,
+            tau=tau,
+            transform=transform,
+            augment=augment,
+            labelled=labelled,
+            preference=preference,
+            reference=reference,
+        )
+    return Comparison(
+        weights=chosen,
+        for_theta=chosen * transform.slope(losses),
+        for_challenger=w * transform.slope(challenger),
+        smooth=merit.smooth_max(d, tau=tau, augment=augment, labelled=labelled),
+    )
