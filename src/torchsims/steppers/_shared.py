@@ -8,10 +8,13 @@ from torch import Tensor
 
 from torchsims.steppers._distributed import Ranks
 
-__all__ = ["Found", "Rows", "Sharing", "stacked", "unstacked"]
+__all__ = ["Found", "Heads", "Rows", "Sharing", "heads_of", "stacked", "unstacked"]
 
 Found = list[dict[int, Tensor]]
 """The gradients of the tasks' totals: by parameter, then by task, where the task's graph reaches the parameter."""
+
+Heads = dict[tuple[int, int], Tensor]
+"""The gradients of what is not shared, by parameter and task."""
 
 
 @final
@@ -73,6 +76,19 @@ class Rows(Protocol):
 
     def gradients(self, direction: Sequence[Tensor]) -> dict[int, Tensor]:
         """Return the gradients of the shared parameters for a direction, given block by block."""
+
+
+def heads_of(
+    rows: Rows, theta: Sequence[Tensor], shared: Sequence[int], reached: Sequence[Sequence[int]], tasks: Sequence[int]
+) -> Heads:
+    """Return the gradients of what is not shared; zeros where another rank alone has one."""
+    return {
+        (index, task): rows.found[index][task].clone() if task in rows.found[index] else torch.zeros_like(p)
+        for index, p in enumerate(theta)
+        if index not in shared
+        for task in reached[index]
+        if task in tasks
+    }
 
 
 def stacked(found: dict[int, Tensor], like: Tensor, tasks: list[int]) -> Tensor:

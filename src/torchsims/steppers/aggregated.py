@@ -24,15 +24,13 @@ from torchsims.steppers._passes import Batch
 from torchsims.steppers._regularizer import Regularizer, check_terms, tensors_of
 from torchsims.steppers._reports import NO_LABEL, OVERFLOW, Report, nan_if_unlabelled
 from torchsims.steppers._representation import AtRepresentation, find_features
-from torchsims.steppers._shared import Rows, Sharing
+from torchsims.steppers._shared import Heads, Rows, Sharing, heads_of
 from torchsims.steppers._states import check_type
 from torchsims.steppers._task_gradients import AtParameters
 from torchsims.steppers._torch_private import hook_restorer
 from torchsims.transforms import Transform
 
 __all__ = ["Aggregated"]
-
-Heads = dict[tuple[int, int], Tensor]  # gradients of what is not shared, by parameter and task
 
 
 @final
@@ -221,13 +219,7 @@ class Aggregated(Stepper[Report]):
                 "Found no gradient in any of its parameters."
             )
         shared = self._sharing.indices()
-        heads = {
-            (index, task): rows.found[index][task].clone() if task in rows.found[index] else torch.zeros_like(p)
-            for index, p in enumerate(self._theta)
-            if index not in shared
-            for task in reached[index]
-            if task in tasks
-        }
+        heads = heads_of(rows, self._theta, shared, reached, tasks)
         self._ranks.sum_all(list(heads.values()))
         rows.select(tasks, shared)
         return heads
