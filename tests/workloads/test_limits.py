@@ -173,5 +173,5 @@ def test_the_estimator_names_it_too() -> None:
     x = np.random.default_rng(0).normal(size=(40, 3)) * 1e-3
     estimator = MultiTaskEstimator(hidden=(4,), epochs=1, random_state=0).fit(x, x[:, :2])
     x[3, 1] = 1e308
-    with pytest.raises(ValueError, match=r"Found 1e\+308 in row 3, column 1"):
+    with pytest.raises(ValueError, match=r"Feature `x1` should be .* Found 1e\+308 in row 4"):
         estimator.predict(x)

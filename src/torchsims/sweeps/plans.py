@@ -195,10 +195,9 @@ def run_comparison(
 
 
 def _differing(configs: Sequence[RunConfig]) -> list[str]:
-    """Return the settings that not all runs share."""
-    return [
-        e.name for e in fields(RunConfig) if any(getattr(c, e.name) != getattr(configs[0], e.name) for c in configs)
-    ]
+    """Return the settings that not all runs share; of the models, the first one is that of the preset."""
+    names = [entry.name for entry in fields(RunConfig) if entry.name != "model"]
+    return [name for name in names if any(getattr(c, name) != getattr(configs[0], name) for c in configs)]
 
 
 def _failed(cell: RunCell, like: Run) -> Run:

@@ -64,7 +64,7 @@ def _sims(problem: Problem, runs: Runs, tau: float, steps: int) -> Tensor:
 
 
 def _weighted(problem: Problem, runs: Runs, tau: float, steps: int) -> Tensor:
-    return runs._replace(scale=runs.scale * runs.preference).scalarized(problem, EW(), steps)
+    return Runs(runs.starts, runs.scale * runs.preference, runs.preference).scalarized(problem, EW(), steps)
 
 
 def _log_merit(problem: Problem, runs: Runs, tau: float, steps: int) -> Tensor:

@@ -1,20 +1,15 @@
 """What a run will cost: a few of its steps measured on this machine, and counted for others."""
 
 import time
-import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any, final
+from typing import final
 
-import torch
-from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 from torch.utils.data import Subset
-from torch.utils.flop_counter import flop_registry
 
+from torchsims.training._torch_private import OperatorCounter, storages_of
 from torchsims.training.config import Execution
 from torchsims.training.evaluation import evaluate
 from torchsims.training.loop import _Session
@@ -94,7 +89,7 @@ def measure_cost(resolved: Resolved, execution: Execution | None = None, steps: 
         session = _Session(resolved, Path(), world, (), execution or Execution())
         session.trainer.start()
         numbers = _repeated_steps(session)
-        counter = _Counter(_storages(session))
+        counter = OperatorCounter(storages_of(session.model, session.trainer.method.state_dict()))
         with counter:
             next(numbers)  # makes the states of the optimizers
             counter.moved = counter.flops = 0
@@ -138,47 +133,3 @@ def _seconds_per_item(session: _Session) -> float:
     begin = time.perf_counter()
     evaluate(session.workload, session.model, part, session.to_device)
     return (time.perf_counter() - begin) / number
-
-
-def _storages(session: _Session) -> dict[int, int]:
-    """Return the bytes of the storages of model and method, by storage."""
-    tensors = [*session.model.parameters(), *session.model.buffers(), *tree_leaves(session.trainer.method.state_dict())]
-    found = [each.untyped_storage() for each in tensors if isinstance(each, Tensor)]
-    return {storage._cdata: storage.nbytes() for storage in found}
-
-
-@final
-class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts floating-point operations, bytes that operators read and write, and the most that are alive at once."""
-
-    def __init__(self, known: dict[int, int]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self._seen, self._live = set(known), sum(known.values())
-        self.peak, self.moved, self.flops = self._live, 0, 0
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        result = func(*args, **(kwargs or {}))
-        made = [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
-        read = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
-        if not func.is_view:
-            self.moved += sum(leaf.numel() * leaf.element_size() for leaf in (*read, *made))
-        if (formula := flop_registry.get(func._overloadpacket)) is not None:
-            self.flops += formula(*args, **(kwargs or {}), out_val=result)
-        for leaf in made:
-            self._note(leaf.untyped_storage())
-        return result
-
-    def _note(self, storage: torch.UntypedStorage) -> None:
-        key, size = storage._cdata, storage.nbytes()
-        if key in self._seen:
-            return
-        self._seen.add(key)
-        self._live += size
-        self.peak = max(self.peak, self._live)
-        weakref.finalize(storage, self._forget, key, size)
-
-    def _forget(self, key: int, size: int) -> None:
-        self._seen.discard(key)
-        self._live -= size
