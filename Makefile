@@ -7,13 +7,14 @@
 # make test-versions  run the core tests on the oldest torch, on every newer Python that is installed and on the newest versions
 # make soak   set everything up and look for cases that break a promise, for ten minutes; HOURS=8 SEED=1 for longer and others
 # make bench  set everything up and measure; writes bench/RESULTS.md and bench/AGGREGATED.md
+# make bench-quick    measure for some seconds; an error if a step takes 1.5 times as long as usual, beside one by hand
 
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 SITE := build/site
 
-.PHONY: run test docs docs-test dist test-dist test-versions soak bench clean
+.PHONY: run test docs docs-test dist test-dist test-versions soak bench bench-quick clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -55,6 +56,9 @@ soak: $(VENV)/.installed
 bench: $(VENV)/.installed
 	$(BIN)/python bench/steps.py
 	$(BIN)/python bench/aggregated.py
+
+bench-quick: $(VENV)/.installed
+	$(BIN)/python bench/operators.py --quick
 
 clean:
 	rm -rf $(VENV) build dist

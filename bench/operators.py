@@ -1,14 +1,17 @@
 """Operators that a step dispatches, and what it takes beyond its passes: a count, the same on every machine.
 
     python bench/operators.py [--tasks 4 16] [--seconds 10] [--fused]
+    python bench/operators.py --quick
 
 Prints a table of every method. An operator stands for the launch of a kernel, which is what a small step on an
 accelerator pays for. The passes are those of a step by hand, so that the counts include the undo and all checks. With
 `--seconds` it also measures the time of a step as a multiple of one by hand, at the first number of tasks; with
-`--fused`, Adam is one operator.
+`--fused`, Adam is one operator. With `--quick` it only measures, for some seconds, and fails if a method takes 1.5
+times as long as it usually does beside a step by hand: what a change has broken by accident. Tests hold the counts.
 """
 
 import argparse
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,6 +27,9 @@ import steps
 from steps import Batch, Method, Net, Setting, Step, by_hand, forward_pass, methods, row, rule, task_losses
 from torchsims import Aggregated, aggregations
 
+USUAL = {"EW": 1.39, "LogMerit": 1.49, "FAMO": 1.96, "SIMS, joint": 2.60, "SIMS, sequential": 2.93}  # steps by hand
+QUICK = 8.0  # seconds
+REGRESSION = 1.5  # times as long as usual; less is noise on a machine that others share
 BLOCK = 10  # steps that are measured at once, so that a method runs with warm caches as in a loop of its own
 
 
@@ -133,11 +139,11 @@ def seconds(step: Step) -> float:
     return (time.process_time() - start) / BLOCK
 
 
-def times(tasks: int, budget: float) -> None:
-    names = ("EW", "LogMerit", "FAMO", "SIMS, joint", "SIMS, sequential")
+def times(tasks: int, budget: float) -> dict[str, float]:
+    """Print, and return, how long steps take as multiples of one by hand."""
     hand = by_hand(*SMALL.make(tasks))
     compared = {"by hand": by_hand(*SMALL.make(tasks))}
-    compared |= {name: methods()[name].make(*SMALL.make(tasks)) for name in names}
+    compared |= {name: methods()[name].make(*SMALL.make(tasks)) for name in USUAL}
     ratios: dict[str, list[float]] = {name: [] for name in compared}
     yardstick: list[float] = []
     for step in (hand, *compared.values()):
@@ -154,6 +160,18 @@ def times(tasks: int, budget: float) -> None:
     for name, found in ratios.items():
         first, _, third = quantiles(found, n=4)
         print(row(name, f"{median(found):.2f}", f"{first:.2f} to {third:.2f}"))
+    return {name: median(found) for name, found in ratios.items()}
+
+
+def check(found: dict[str, float]) -> None:
+    """Exit with an error if a method takes much longer than it usually does."""
+    slow = [
+        f"{name} {found[name]:.2f}, usually {usual}"
+        for name, usual in USUAL.items()
+        if found[name] > REGRESSION * usual
+    ]
+    if slow:
+        sys.exit(f"Steps take {REGRESSION} times as long as usual, beside a step by hand: {'; '.join(slow)}.")
 
 
 def main() -> None:
@@ -161,11 +179,15 @@ def main() -> None:
     parser.add_argument("--tasks", type=int, nargs="+", default=[4, 16])
     parser.add_argument("--seconds", type=float, default=0.0)
     parser.add_argument("--fused", action="store_true")
+    parser.add_argument("--quick", action="store_true")
     arguments = parser.parse_args()
     if arguments.fused:
         steps.OUTER, steps.INNER = (partial(each, fused=True) for each in (steps.OUTER, steps.INNER))
     torch.set_num_threads(1)
     print(f"{SMALL.title}, Adam; torch {torch.__version__}\n")
+    if arguments.quick:
+        check(times(4, QUICK))
+        return
     table(arguments.tasks)
     if arguments.seconds:
         times(arguments.tasks[0], arguments.seconds)
