@@ -137,6 +137,11 @@ def _fix_source_links(app: Sphinx, env: BuildEnvironment) -> list[str]:
     return []
 
 
+def _skip_requests(app: Sphinx, kind: str, name: str, member: object, skip: bool, options: object) -> bool | None:
+    """Leave out methods that scikit-learn makes for metadata routing: their docstrings refer to its own site."""
+    return True if re.fullmatch(r"set_\w+_request", name) else None
+
+
 def _homes_once(app: Sphinx) -> None:
     app.public_homes = _homes()  # type: ignore[attr-defined]
 
@@ -148,6 +153,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("source-read", _redirect)
     app.connect("doctree-read", _link_names)
     app.connect("env-updated", _fix_source_links)
+    app.connect("autodoc-skip-member", _skip_requests)
     app.connect("autodoc-process-signature", _shorten_defaults)
     app.connect("autodoc-process-docstring", _keep_colons, priority=600)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

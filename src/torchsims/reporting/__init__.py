@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # what `__getattr__` does, for readers and type checkers
     from torchsims.reporting._scores import Score, delta_b_by_label, score_runs
     from torchsims.reporting._training_bar import ProgressBar
     from torchsims.reporting._trials import trials_figure
+    from torchsims.reporting._verdict import Verdict
 
 __all__ = [
     "Advance",
@@ -36,6 +37,7 @@ __all__ = [
     "RunStatus",
     "Score",
     "ShowStatus",
+    "Verdict",
     "check_output_dir",
     "comparison_report",
     "delta_b_by_label",
@@ -66,6 +68,7 @@ _HOMES = {
     "_scores": ("Score", "delta_b_by_label", "score_runs"),
     "_training_bar": ("ProgressBar",),
     "_trials": ("trials_figure",),
+    "_verdict": ("Verdict",),
 }
 
 
