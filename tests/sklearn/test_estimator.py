@@ -204,6 +204,16 @@ def test_a_data_frame_names_its_targets() -> None:
         small().fit(x, frame[["energy", "energy"]])
 
 
+def test_a_series_names_its_target() -> None:
+    pandas = pytest.importorskip("pandas")
+    x, y = data(60)
+    with pytest.raises(ValueError, match=r"Target `price` should take at least two values"):
+        small().fit(x, pandas.Series(np.ones(60), name="price"))
+    for name, known in (("price", "price"), (None, "0"), (7, "7")):
+        model = small(epochs=1).fit(x, pandas.Series(y[:, 0], name=name))
+        assert [target.name for target in model.targets_] == [known]
+
+
 def test_a_preference_lowers_the_loss_of_its_target() -> None:
     """One hidden unit cannot serve two unrelated targets."""
     rng = np.random.default_rng(0)

@@ -137,6 +137,54 @@ def test_classes_of_later_parts_are_named_in_the_first() -> None:
     assert small().partial_fit(x, both, classes=[None, [0, 1, 2]]).classes_[0].tolist() == [0, 1, 2]
 
 
+@pytest.mark.parametrize("flat", [True, False])
+@pytest.mark.parametrize("classes", [["no", "yes"], np.array(["no", "yes"]), [["no", "yes"]]])
+def test_classes_of_one_target_need_no_list_around_them(classes: Any, flat: bool) -> None:
+    x, _ = data(20)
+    y = np.array(["yes", "no"] * 10, dtype=object)
+    model = small().partial_fit(x, y if flat else y[:, None], classes=classes)
+    assert np.ravel(model.classes_).tolist() == ["no", "yes"]
+
+
+def test_one_target_of_numbers_has_no_classes_with_or_without_a_list() -> None:
+    x, y = data(20)
+    assert [small().partial_fit(x, y[:, :1], classes=c).targets_[0].kind for c in (None, [None])] == ["number"] * 2
+
+
+@pytest.mark.parametrize("start", [0, 1])
+@pytest.mark.parametrize("missing", [False, True])
+def test_classes_that_are_whole_numbers_are_integers_whatever_y_holds(start: int, missing: bool) -> None:
+    x, numbers = data(60)
+    y = np.arange(60) % 3 + float(start)
+    y[7] = np.nan if missing else y[7]
+    model = small(epochs=1).fit(x, y)
+    assert model.classes_.tolist() == [start, start + 1, start + 2]
+    assert model.classes_.dtype.kind == model.predict(x).dtype.kind == "i"
+    assert small(epochs=1).fit(x, y[:, None]).predict(x).dtype.kind == "i"
+    both = small(epochs=1).fit(x, np.stack([numbers[:, 0], y], 1))
+    assert both.classes_[0].dtype.kind == "i"
+    assert both.predict(x).dtype == np.float64  # beside fractions, as in y
+
+
+def test_classes_that_are_fractions_stay_so() -> None:
+    x, _ = data(20)
+    model = small(epochs=1).fit(x, np.array([0.5, 2.0] * 10))
+    assert model.classes_.tolist() == [0.5, 2.0]
+    assert set(model.predict(x)) <= {0.5, 2.0}
+
+
+@pytest.mark.parametrize("early_stopping", [False, True])
+def test_an_unknown_metric_to_select_by_is_refused_even_where_none_is_selected(early_stopping: bool) -> None:
+    x, y = data(20)
+    model = small(select_by="foo", early_stopping=early_stopping)
+    for fit in (model.fit, model.partial_fit):
+        with pytest.raises(ValueError, match=r"There is no metric to select by `foo`. The names are 0, "):
+            fit(x, y)
+    going_on = small(epochs=1, warm_start=True).fit(x, y).set_params(select_by="foo")
+    with pytest.raises(ValueError, match="no metric to select by `foo`"):
+        going_on.fit(x, y)
+
+
 @pytest.mark.parametrize("names", [(0, 1, 2), (1, 2, 3), ("a", "b", "c")])
 def test_a_fit_of_classes_alone_is_a_classifier(names: tuple[Any, ...]) -> None:
     x, _ = data(256)

@@ -101,6 +101,23 @@ def test_text_categories_dates_and_missing_values_are_learned() -> None:
         model.predict(x.rename(columns={"area": "size"}))
 
 
+@pytest.mark.parametrize(("kind", "name"), [("categories", "zip"), ("dates", "listed"), ("numbers", "id")])
+def test_one_column_may_be_named_without_a_list(kind: str, name: str) -> None:
+    frame = houses(40).assign(id=[str(i) for i in range(40)])
+    x, y = frame.drop(columns=["price", "sold"]), frame["price"]
+    one, other = (small(epochs=1, **{kind: names}).fit(x, y) for names in (name, [name]))
+    assert one.columns_ == other.columns_
+    assert (one.predict(x) == other.predict(x)).all()
+    with pytest.raises(ValueError, match=r"There is no column `zap`"):
+        small(**{kind: "zap"}).fit(x, y)
+
+
+def test_columns_of_one_name_are_one_sentence() -> None:
+    x = houses(40)[["area", "zip", "area"]]
+    with pytest.raises(ValueError, match=r"The columns of `X` should have distinct names. Found `area` twice."):
+        small().fit(x, houses(40)["price"])
+
+
 def test_a_frame_of_numbers_is_its_array_and_columns_of_pipelines_have_names() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(80, 3))

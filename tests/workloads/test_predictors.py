@@ -148,3 +148,17 @@ def test_classes_of_a_table_have_probabilities(tmp_path: Path) -> None:
     assert all("." not in line.split(",")[0] for line in lines[1:])  # classes that were whole numbers
     assert [sorted(row) for row in found.rows] == [["rows", "table", "task", "typical"]] * 2
     np.testing.assert_allclose(predictor.predict_proba(path)["a"].sum(1), 1)
+
+
+@pytest.mark.parametrize("model", ["mlp:hidden=8", "mmoe", "ple", "stl"])
+def test_no_rows_have_no_predictions(model: str, tmp_path: Path) -> None:
+    workload = load_workload("table", ("a", "b"), str(table_of(tmp_path, ("a", "b"))), types=("class", "number"))
+    predictor = workload.predictor(workload.build_model(model))
+    assert isinstance(predictor, TablePredictor)
+    one = {"x": np.array([3.0]), "town": np.array(["a"], dtype=object)}
+    none = {name: column[:0] for name, column in one.items()}
+    found = predictor.predict(none)
+    assert {task: (len(column), column.dtype) for task, column in found.items()} == {
+        task: (0, column.dtype) for task, column in predictor.predict(one).items()
+    }
+    assert predictor.predict_proba(none)["a"].shape == (0, predictor.predict_proba(one)["a"].shape[1])

@@ -1,5 +1,6 @@
 """Parameters and weights that a fit can use."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,13 @@ def check_parameters(estimator: Any) -> None:
         raise ValueError(
             f"Parameter `device` should name a device of this machine. Found `device = {estimator.device}`."
         ) from error
+
+
+def check_distinct(what: str, names: Sequence[str]) -> None:
+    """Raise an error for a name that several columns have."""
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"The columns of `{what}` should have distinct names. Found `{twice}` twice.")
 
 
 def check_weights(sample_weight: Any, rows: int) -> NDArray[np.float64] | None:

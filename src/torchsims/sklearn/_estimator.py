@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from copy import deepcopy
+from itertools import chain
 from typing import Any, final
 
 import numpy as np
@@ -17,11 +18,11 @@ from torch import nn
 from torchsims.data.tables import Kind, Target, is_missing
 from torchsims.sklearn._checks import check_eval_set, check_parameters, check_weights
 from torchsims.sklearn._fit import Fit, Network, Plan, show_bar
-from torchsims.sklearn._inputs import KINDS, Inputs, count_rows, fit_inputs, is_frame, read_inputs, take_rows
-from torchsims.sklearn._labels import Labels, read_labels
+from torchsims.sklearn._inputs import Inputs, count_rows, fit_inputs, is_frame, named_columns, read_inputs, take_rows
+from torchsims.sklearn._labels import Labels, predicted_dtype, read_labels
 from torchsims.sklearn._scores import target_scores
 from torchsims.sklearn._threads import few_threads
-from torchsims.sklearn._validation import Validation, hold_out, network_outputs, split_outputs
+from torchsims.sklearn._validation import Validation, check_select_by, hold_out, network_outputs, split_outputs
 
 
 def _predicts_classes(estimator: "MultiTaskEstimator") -> bool:
@@ -53,7 +54,7 @@ class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         weight_decay: weight decay of Adam.
         random_state: seed of the initial weights, of the order of the rows and of the validation rows.
         preference: how much a target matters, by its name; 1 for those not named. ``None`` for methods without one.
-        categories: names of columns that are categories though they hold numbers, such as zip codes.
+        categories: names of columns, or one name, that are categories though they hold numbers, such as zip codes.
         dates: names of columns that are dates.
         numbers: names of columns that are numbers though they hold text, or name the rows.
         early_stopping: whether to validate after each epoch, stop where that no longer improves, and keep the best
@@ -107,9 +108,9 @@ class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         weight_decay: float = 1e-6,
         random_state: Any = None,
         preference: Mapping[str, float] | None = None,
-        categories: Sequence[str] | None = None,
-        dates: Sequence[str] | None = None,
-        numbers: Sequence[str] | None = None,
+        categories: Sequence[str] | str | None = None,
+        dates: Sequence[str] | str | None = None,
+        numbers: Sequence[str] | str | None = None,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
@@ -162,8 +163,8 @@ class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> "MultiTaskEstimator":  # noqa: N803
         """Train for one epoch at a constant learning rate, and go on from there in the next call.
 
-        The first call decides the scales and the classes: ``classes`` are all of a y of one dimension, or a list with
-        one entry per target, ``None`` for numbers.
+        The first call decides the scales and the classes: ``classes`` are all of a single target, or a list with one
+        entry per target, ``None`` for numbers.
         """
         first = not hasattr(self, "network_")
         data, labels, weights = self._read(X, y, sample_weight, reset=first)
@@ -200,16 +201,19 @@ class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         """Fit scales and classes, and return a new network; or a copy of the last one, which a failure spares."""
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if goes_on:
+            check_select_by(self.targets_, self.select_by)
             labels.check_known(self.targets_)
             return deepcopy(self.network_)
         for name in ("network_", "classes_"):  # of another fit
             self.__dict__.pop(name, None)
-        self._flat, self._dtypes = labels.flat, labels.dtypes
+        self._flat, self._floats = labels.flat, all(dtype == np.float64 for dtype in labels.dtypes)
         self.targets_ = labels.with_classes(classes).fit(self.target_types)
-        if known := [np.asarray(t.classes).astype(d) for t, d in self._pairs() if t.kind == "class"]:
+        self._dtypes = list(map(predicted_dtype, self.targets_, labels.dtypes))
+        check_select_by(self.targets_, self.select_by)
+        pairs = zip(self.targets_, self._dtypes, strict=True)
+        if known := [np.asarray(t.classes).astype(d) for t, d in pairs if t.kind == "class"]:
             self.classes_ = known[0] if self._flat else known
-        named = {name for kind in KINDS for name in getattr(self, kind) or ()}
-        self._inputs, self.columns_ = fit_inputs(data, named, frame)
+        self._inputs, self.columns_ = fit_inputs(data, set(chain(*named_columns(self).values())), frame)
         self._state = None
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self._seed)
@@ -244,15 +248,11 @@ class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
             self.best_epoch_ = validation.selection.epoch
         self.network_ = fit.network.double().eval()
 
-    def _pairs(self) -> Any:
-        return zip(self.targets_, self._dtypes, strict=True)
-
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
         """Return numbers in the unit of y and classes by name, `row x target`, or `row` as y was."""
-        outputs = self._outputs(X)
-        pairs = zip(self._pairs(), outputs, strict=True)
-        found = [t.decode(out) if t.kind == "number" else t.decode(out).astype(d) for (t, d), out in pairs]
-        if len({column.dtype for column in found}) > 1:
+        parts = zip(self._outputs(X), self.targets_, self._dtypes, strict=True)
+        found = [target.decode(out).astype(dtype) for out, target, dtype in parts]
+        if len({column.dtype for column in found}) > 1 and not self._floats:
             found = [column.astype(object) for column in found]
         return found[0] if self._flat else np.stack(found, axis=1)
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from torchsims.data.tables import ColumnSummary, Features, is_identifier, read_frame, summarize
 from torchsims.registry import choose
+from torchsims.sklearn._checks import check_distinct
 
 Table: TypeAlias = Mapping[str, NDArray[Any]]
 Batch: TypeAlias = tuple[Tensor, Tensor]
@@ -48,8 +49,9 @@ class Inputs(Protocol):
 
 def read_inputs(estimator: Any, X: Any, *, reset: bool) -> Any:  # noqa: N803  # scikit-learn calls it so
     """Return X as columns by name, or as a sparse matrix; ``reset`` says that it is the X of a new fit."""
-    given = {kind: tuple(getattr(estimator, kind) or ()) for kind in KINDS}
+    given = named_columns(estimator)
     if is_frame(X):
+        check_distinct("X", [str(name) for name in X.columns])
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         if not len(X):
             raise ValueError("Found array with 0 sample(s): a data frame should have at least one row.")
@@ -66,6 +68,12 @@ def read_inputs(estimator: Any, X: Any, *, reset: bool) -> Any:  # noqa: N803  #
     for name in (name for names in given.values() for name in names):
         choose("column", name, table)
     return table
+
+
+def named_columns(estimator: Any) -> dict[str, tuple[str, ...]]:
+    """Return the columns of each kind that a user named; a text is one name."""
+    given = {kind: getattr(estimator, kind) for kind in KINDS}
+    return {kind: (names,) if isinstance(names, str) else tuple(names or ()) for kind, names in given.items()}
 
 
 def fit_inputs(data: Any, named: Collection[str], frame: bool) -> tuple[Inputs, list[ColumnSummary]]:

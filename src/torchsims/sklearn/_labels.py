@@ -8,6 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from torchsims.data.tables import Kind, Target, is_missing
+from torchsims.sklearn._checks import check_distinct
+
+EXACT = 2**53  # up to which float64 holds every whole number
 
 
 @final
@@ -16,9 +19,9 @@ class Labels:
     """The columns of y.
 
     Attributes:
-        names: names of the columns of a data frame, or numbers.
+        names: names of the columns of a data frame, the name of a series, or numbers.
         columns: float64 or objects; NaN or a mark of data frames where missing.
-        dtypes: types of the classes as y has them.
+        dtypes: types of the columns as y has them; float64 for all numbers but integers.
         stated: whether y says that a column holds classes: booleans, and the categorical type of data frames.
         flat: whether y has one dimension.
     """
@@ -37,7 +40,9 @@ class Labels:
         """Return the labels and one more row for each further class, so that all of them are known."""
         if classes is None:
             return self
-        given = [classes] if self.flat else list(classes)
+        given = list(classes)
+        if len(self.columns) == 1 and not (len(given) == 1 and (given[0] is None or np.ndim(given[0]))):
+            given = [classes]  # those of the only target, without a list around them
         if len(given) != len(self.columns):
             raise ValueError(
                 f"Parameter `classes` should have an entry for each of {len(self.columns)} targets, "
@@ -88,12 +93,11 @@ def read_labels(y: Any) -> Labels:
     if y is None:
         raise ValueError("This estimator requires y to be passed, but the target y is None.")
     parts, flat = _parts(y)
-    names = [str(name) for name in getattr(y, "columns", range(len(parts)))]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"The columns of `y` should have distinct names. Found `{twice}` twice.")
+    named = flat and getattr(y, "name", None) not in (None, "")
+    names = [str(name) for name in ([y.name] if named else getattr(y, "columns", range(len(parts))))]
+    check_distinct("y", names)
     columns = [_column(np.asarray(part)) for part in parts]
-    dtypes = [_class_dtype(part, column) for part, column in zip(parts, columns, strict=True)]
+    dtypes = [_dtype(part, column) for part, column in zip(parts, columns, strict=True)]
     stated = [getattr(part.dtype, "kind", "O") == "b" or str(part.dtype) == "category" for part in parts]
     return Labels(names, columns, dtypes, stated, flat)
 
@@ -123,8 +127,18 @@ def _column(column: NDArray[Any]) -> NDArray[Any]:
         return column
 
 
-def _class_dtype(part: Any, column: NDArray[Any]) -> np.dtype[Any]:
-    """Return the type of predicted classes: that of y, and text for objects that are no numbers."""
+def predicted_dtype(target: Target, dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the type of predictions: that of y for classes, but integers for whole numbers that are floats in y."""
+    if target.classes is None:
+        return np.dtype(np.float64)
+    if dtype != np.float64:
+        return dtype
+    whole = all(float(name).is_integer() and abs(name) <= EXACT for name in target.classes)
+    return np.dtype(np.int64) if whole else dtype
+
+
+def _dtype(part: Any, column: NDArray[Any]) -> np.dtype[Any]:
+    """Return the type of a column: that of y, and text for objects that are no numbers."""
     kind = getattr(part.dtype, "kind", "O")
     if column.dtype == object:
         return np.dtype(object)

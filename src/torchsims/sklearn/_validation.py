@@ -41,6 +41,12 @@ def split_outputs(outputs: Any, targets: Sequence[Target]) -> list[Any]:
     return [outputs[:, end - target.outputs : end] for target, end in zip(targets, ends, strict=True)]
 
 
+def check_select_by(targets: Sequence[Target], by: str) -> None:
+    """Raise an error for a metric to select by that does not exist."""
+    higher = _directions(targets)
+    validation_score({task: dict.fromkeys(names, 0.0) for task, names in higher.items()}, higher, by)
+
+
 @final
 class Validation:
     """Metrics of every epoch on validation rows, and the best epoch by them.
@@ -55,9 +61,7 @@ class Validation:
         self._rows, self._targets, self._patience, self._by = rows, targets, patience, by
         self._labels = [torch.from_numpy(label) for label in labels]
         self.selection, self._epochs = Selection(), 0
-        self._higher = {target.name: dict(_metric(target).higher_is_better) for target in targets}
-        zeros = {task: dict.fromkeys(names, 0.0) for task, names in self._higher.items()}
-        validation_score(zeros, self._higher, by)  # a name that does not exist is an error before the training
+        self._higher = _directions(targets)
 
     def evaluate(self, network: nn.Module) -> Metrics:
         """Return the metrics of an epoch, and remember it if it is the best."""
@@ -77,6 +81,11 @@ class Validation:
     def is_enough(self) -> bool:
         """Whether there was no improvement for as many epochs as patience allows."""
         return 0 < self._patience <= self._epochs - self.selection.epoch
+
+
+def _directions(targets: Sequence[Target]) -> dict[str, dict[str, bool]]:
+    """Return whether higher is better, by target and metric."""
+    return {target.name: dict(_metric(target).higher_is_better) for target in targets}
 
 
 def _metric(target: Target) -> TaskMetric:

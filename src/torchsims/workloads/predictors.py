@@ -83,7 +83,7 @@ class Predictor(ABC):
         """Return the outputs of the model for all items, by task."""
         like, size = next(self._model.parameters()), self._workload.at_once
         parts = []
-        for start in range(0, len(next(iter(fields.values()))), size):
+        for start in range(0, len(next(iter(fields.values()))) or 1, size):  # no items have empty outputs
             rows = {name: values[start : start + size] for name, values in fields.items()}
             batch = {name: x.to(like if x.is_floating_point() else like.device) for name, x in rows.items()}
             parts.append(self._workload.predict(self._model, batch))
