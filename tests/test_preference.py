@@ -229,8 +229,9 @@ def test_f0_has_the_weights_as_its_derivatives_where_there_is_no_penalty() -> No
 
 @pytest.mark.parametrize("method", [LogMerit, GLS, STCH])
 def test_bad_preferences_are_refused(method: Callable[..., Scalarization]) -> None:
-    for value in (0.0, -1.0, float("nan"), float("inf")):
-        with pytest.raises(ValueError, match=r"Parameter `preference` should be positive\. Found .* for task `a`\."):
+    values: tuple[Any, ...] = (0.0, -1.0, float("nan"), float("inf"), "2")
+    for value in values:
+        with pytest.raises(ValueError, match=r"`preference` should be positive and finite\. Found .* for task `a`\."):
             method(preference={"a": value}, tasks=("a", "b"))
     with pytest.raises(ValueError, match=r"should name tasks among \['a', 'b'\]\. Found `preference` for \['c'\]"):
         method(preference={"c": 1.0}, tasks=("a", "b"))

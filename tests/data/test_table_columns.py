@@ -1,6 +1,7 @@
 """Columns of tables are what they are said to be: formats, dates, categories, identifiers and targets."""
 
 import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.houses import write_houses
-from torchsims.data.tables import Features, Format, Target, is_identifier, read_table, summarize
+from torchsims.data.tables import Features, Format, Target, is_identifier, read_frame, read_table, summarize
 
 TEXT = "town,area,listed\nÅlesund,1.5,2024-02-29\nBergen,,2023-12-31\nÅlesund,3,\n"
 
@@ -185,3 +186,44 @@ def test_the_houses_are_understood(tmp_path: Path) -> None:
     assert plain["remark"][0] == "quiet,\nsunny"
     for name, column in plain.items():
         np.testing.assert_array_equal(column, other[name])
+
+
+@pytest.mark.parametrize(
+    ("column", "found"),
+    [
+        (pd.Series([Decimal("1.5"), None]), [1.5, np.nan]),
+        (pd.Series(pd.to_timedelta([36, None], unit="h")), [1.5, np.nan]),
+        (pd.Series(pd.arrays.SparseArray([0.0, 2.0])), [0.0, 2.0]),
+        (pd.Series(pd.period_range("2026-05", periods=2, freq="M")), ["2026-05", "2026-06"]),
+        (pd.cut(pd.Series([1.0, 3.0]), [0, 2, 4]), ["(0, 2]", "(2, 4]"]),
+    ],
+    ids=["decimal", "duration", "sparse", "period", "interval"],
+)
+def test_types_of_pandas_are_numbers_or_categories(column: Any, found: list[Any]) -> None:
+    np.testing.assert_equal(read_frame({"x": column})["x"].tolist(), found)
+
+
+def test_a_column_of_lists_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"Column `x` .* one value per row"):
+        read_frame({"x": pd.Series([[1, 2], [3]])})
+
+
+def test_prices_with_a_currency_are_no_identifiers() -> None:
+    prices = np.array([f"{row}.000,50 EUR" for row in range(1, 40)], dtype=object)
+    assert not is_identifier("price", prices)
+    assert is_identifier("house", np.array([f"H-{row}" for row in range(40)], dtype=object))
+
+
+def test_categories_without_their_leading_zeros_are_an_error_and_new_ones_are_not() -> None:
+    features = Features.fit({"zip": np.array(["00165", "00166"] * 20, dtype=object)}, ["zip"])
+    with pytest.raises(ValueError, match=r"Column `zip` .* such as '00165'\. Found '165': read the column as text"):
+        features.encode({"zip": np.array([165.0, 166.0])})
+    assert features.encode({"zip": np.array(["7", "8"], dtype=object)})[1].tolist() == [[0], [0]]
+
+
+def test_dates_as_texts_are_days_in_every_kind_of_file(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"listed": ["2026-05-31", None, "2026-06-01"]})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.to_parquet(tmp_path / "a.parquet")
+    kinds = {read_table(tmp_path / name)["listed"].dtype.kind for name in ("a.csv", "a.parquet")}
+    assert kinds == {"M"} == {read_frame(frame)["listed"].dtype.kind}

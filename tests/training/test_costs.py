@@ -38,6 +38,7 @@ def test_operations_are_those_of_the_passes() -> None:
     assert cost("sims").flops == 2 * both
     assert cost("sims:evaluation=sequential").flops == 2 * both + forward
     assert cost("famo").flops == both + forward
+    assert both < cost("mgda:every=2").flops < cost("mgda").flops  # a step with a gradient per task, and one without
 
 
 def test_memory_holds_parameters_gradients_and_moments_and_grows_with_the_batch() -> None:
@@ -58,7 +59,7 @@ def test_the_steps_are_those_of_the_run_and_nothing_is_written(tmp_path: Path, m
 
 
 def test_another_device_is_bound_by_its_operations_or_its_memory() -> None:
-    each = Cost("EW", "1 + 1", steps=10, seconds_per_step=1.0, evaluation=0.0, flops=10**12, moved=10**9, peak=0)
+    each = Cost("EW", "1 + 1", steps=10, seconds_per_step=1.0, evaluation=9.0, flops=1e12, moved=1e9, peak=0)
     assert each.seconds_on(Device(tflops=1.0, gigabytes_per_second=1e6, utilisation=0.5)) == pytest.approx(20)
     assert each.seconds_on(Device(tflops=1e6, gigabytes_per_second=1.0, utilisation=0.5)) == pytest.approx(20)
     with pytest.raises(ValueError, match="`utilisation` should be in"):

@@ -307,4 +307,5 @@ def test_one_temperature_for_three_methods() -> None:
     methods = [run.method for run in found.configs if run.method.startswith(("sims", "foops", "stch"))]
     assert len(methods) == 4
     assert all("tau=5" in method or "mu=5" in method for method in methods)
+    assert found.baseline is not None
     assert label_of(found.baseline) == "EW"

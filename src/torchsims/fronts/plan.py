@@ -71,7 +71,7 @@ def front_comparison(config: RunConfig, chosen: FrontConfig, tasks: Sequence[str
     return Comparison(
         f"Models along the front of {Spec.parse(config.data).name}",
         tuple(configs),
-        config,  # no point: nothing is relative to another one
+        None,  # points of a front are no rivals
         finish=_finish(preferences, chosen),
         in_order=chosen.warm_epochs > 0,
     )

@@ -81,7 +81,7 @@ def comparison_report(
     command: str,
     runs: Sequence[Run],
     *,
-    baseline: str,
+    baseline: str | None,
     notes: Sequence[str] = (),
     figures: Mapping[str, Figure] = NOTHING,
     details: Mapping[str, Sequence[Row]] = NOTHING,
@@ -89,7 +89,8 @@ def comparison_report(
     """Return the report of runs side by side; the metrics of a run that failed are NaN.
 
     Where there is no run with the label ``baseline``, or nothing can be relative to one of its metrics, mean ranks
-    stand in for Delta_b. Further ``figures`` come first.
+    stand in for Delta_b. With ``None`` the runs are no rivals: there is no score and no verdict. Further ``figures``
+    come first.
 
     Example:
         >>> from torchsims.training import RunConfig
@@ -131,7 +132,7 @@ def comparison_report(
             *mean_notes(runs),
             *score.notes,
         ],
-        verdict=find_verdict(runs, score, baseline),
+        verdict=None if baseline is None else find_verdict(runs, score, baseline),
         data=next((run.data for run in runs if run.data), None),
         starved=_starved(runs),
         failures=_failures(runs),

@@ -28,12 +28,12 @@ class Score:
     notes: Sequence[str] = ()
 
 
-def score_runs(runs: Sequence[Run], baseline: str) -> Score:
+def score_runs(runs: Sequence[Run], baseline: str | None) -> Score:
     """Return Delta_b against ``baseline``, or mean ranks with the reason.
 
     Ranks stand in where the baseline has no run, or a metric that is zero or NaN, an R2 below 0.05, or another metric
     below 0.01 although higher is better: accuracy, mIoU and other shares. A single method without a baseline has no
-    score.
+    score, nor have runs that are no rivals, whose baseline is ``None``.
 
     Example:
         >>> from torchsims.training import RunConfig
@@ -42,6 +42,8 @@ def score_runs(runs: Sequence[Run], baseline: str) -> Score:
         >>> score_runs(runs, "EW").values
         {'EW': [2.0], 'SIMS': [1.0]}
     """
+    if baseline is None:
+        return Score(RANK, False, {})
     labels = dict.fromkeys(run.label for run in runs)
     notes = _unusable_notes(runs, baseline)
     if baseline in labels and not notes:

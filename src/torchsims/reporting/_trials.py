@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from math import isfinite
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from torchsims.reporting._bars import BEFORE, PANEL
 from torchsims.reporting._style import WIDTH, figure_text
 from torchsims.reporting._tables import Row
 
-SKEWED = 30.0  # ratio of the largest to the smallest value beyond which an axis is logarithmic
+SKEWED = 5.0  # ratio of the largest to the smallest value beyond which an axis is logarithmic
 
 
 def trials_figure(rows: Sequence[Row]) -> Figure:
@@ -31,6 +32,9 @@ def trials_figure(rows: Sequence[Row]) -> Figure:
         axis.scatter(x, [row["score"] for row in found], color=BEFORE, s=18)
         if x and min(x) > 0 and max(x) > SKEWED * min(x):
             axis.set_xscale("log")
+            axis.xaxis.set_minor_formatter(NullFormatter())  # they overlap where an axis is short
+            axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            axis.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
         axis.set_xlabel(figure_text(name))
         axis.set_ylabel("score")
         axis.grid(alpha=0.25)

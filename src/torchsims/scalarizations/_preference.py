@@ -22,9 +22,14 @@ class Preference:
 
     def __init__(self, values: Preferences, tasks: Sequence[str] | None) -> None:
         for task, value in values.items():
-            if not (torch.as_tensor(value > 0) & torch.as_tensor(value < inf)).all():
-                raise ValueError(f"Parameter `preference` should be positive. Found {value} for task `{task}`.")
+            numeric = isinstance(value, int | float | Tensor)
+            if not numeric or not (torch.as_tensor(value > 0) & torch.as_tensor(value < inf)).all():
+                raise ValueError(
+                    f"Parameter `preference` should be positive and finite. Found {value!r} for task `{task}`."
+                )
         self.tasks = tuple(sorted(values) if tasks is None else tasks)
+        if not self.tasks:
+            raise ValueError("Parameter `preference` should name a task, unless `tasks` does. Found neither.")
         if unknown := sorted(set(values) - set(self.tasks)):
             raise ValueError(
                 f"Parameter `preference` should name tasks among {list(self.tasks)}. Found `preference` for {unknown}."

@@ -45,7 +45,9 @@ class Tasks:
             self._fix(reading)
         if self.named != reading.named or (self.named and set(self.names) != set(reading.names)):
             raise ValueError(
-                f"The closure should return the tasks {list(self.names)} in every call. Found {list(reading.names)}."
+                f"The closure should return the tasks {list(self.names)} in every call"
+                + (", as the method was given them" if self.expected else "")
+                + f". Found {list(reading.names)}."
             )
         if len(self.names) != len(reading.names):
             raise ValueError(

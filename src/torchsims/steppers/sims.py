@@ -211,8 +211,10 @@ class SIMS(TwoCopies):
             if not 0 <= (value := getattr(self, name)) < float("inf"):
                 raise ValueError(f"Parameter `{name}` should not be negative. Found `{name} = {value}`.")
         for task, value in (self._preference or {}).items():
-            if not 0 < value < float("inf"):
-                raise ValueError(f"Parameter `preference` should be positive. Found {value} for task `{task}`.")
+            if not isinstance(value, int | float) or not 0 < value < float("inf"):
+                raise ValueError(
+                    f"Parameter `preference` should be positive and finite. Found {value!r} for task `{task}`."
+                )
         for name, known_values in (("order", Order), ("evaluation", Evaluation)):
             if (value := getattr(self, name)) not in get_args(known_values):
                 first, second = get_args(known_values)

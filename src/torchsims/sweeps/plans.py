@@ -27,9 +27,9 @@ if TYPE_CHECKING:  # plots are only imported by those who draw them
 class Comparison:
     """What to compare, and how to show it: a title, the configurations of all runs, and the baseline of Delta_b.
 
-    ``notes`` are sentences for the top of the page, ``figures`` makes further figures from the runs, and ``tables``
-    further tables from the rows of the report; ``finish`` makes the final report from the report and the runs.
-    ``in_order`` says that a run needs those before it.
+    There is no ``baseline`` where runs are no rivals. ``notes`` are sentences for the top of the page, ``figures``
+    makes further figures from the runs, and ``tables`` further tables from the rows of the report; ``finish`` makes the
+    final report from the report and the runs. ``in_order`` says that a run needs those before it.
 
     Example:
         >>> Comparison("Methods", (RunConfig(),), RunConfig(method="ew")).notes
@@ -38,7 +38,7 @@ class Comparison:
 
     title: str
     configs: tuple[RunConfig, ...]
-    baseline: RunConfig
+    baseline: RunConfig | None
     notes: tuple[str, ...] = ()
     figures: Callable[[Sequence[Run]], Mapping[str, "Figure"]] = field(default=lambda runs: {})
     tables: Callable[[Sequence[Row]], Mapping[str, Sequence[Row]]] = field(default=lambda rows: {})
@@ -185,7 +185,7 @@ def run_comparison(
         comparison.title,
         command,
         runs,
-        baseline=label_of(comparison.baseline),
+        baseline=None if comparison.baseline is None else label_of(comparison.baseline),
         notes=[*comparison.notes, note],
         figures=comparison.figures(runs),
         details=details,

@@ -154,7 +154,7 @@ def with_tuned(comparison: Comparison, tuned: Sequence[Tuned], seeds: int, trial
         for each in tuned
     ]
     note = (
-        f"Tuned methods had {trials} trials of {comparison.baseline.epochs} epochs each, for the learning rate and "
+        f"Tuned methods had {trials} trials of {comparison.configs[0].epochs} epochs each, for the learning rate and "
         "their options, scored on the validation split."
     )
     return replace(

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import final
 
 from torch.utils.data import Subset
@@ -59,9 +59,10 @@ class Cost:
     steps: int  # of the whole run
     seconds_per_step: float  # with loading its batch; the median
     evaluation: float  # seconds of all evaluations of the run
-    flops: int  # of a step
-    moved: int  # bytes that the operators of a step read and write
+    flops: float  # of a step, the mean over those that were counted
+    moved: float  # bytes that the operators of a step read and write
     peak: int  # bytes of all tensors of model, method and step that are alive at once
+    evaluated: tuple[float, float] = (0.0, 0.0)  # operations and bytes of all evaluations of the run
 
     @property
     def seconds(self) -> float:
@@ -69,15 +70,15 @@ class Cost:
         return self.steps * self.seconds_per_step + self.evaluation
 
     def seconds_on(self, device: Device) -> float:
-        """Return an estimate for another device, for the steps and, in proportion, the evaluations."""
-        share = self.seconds / (self.steps * self.seconds_per_step)
-        return self.steps * device.seconds(self.flops, self.moved) * share
+        """Return an estimate for another device, from what was counted; nothing of it depends on this machine."""
+        return self.steps * device.seconds(self.flops, self.moved) + device.seconds(*self.evaluated)
 
 
 def measure_cost(resolved: Resolved, execution: Execution | None = None, steps: int = 5) -> Cost:
     """Take a few steps of a run, evaluate a part of the data, and return what all of it will cost.
 
-    Nothing is written. Two more steps are counted: operations, bytes and memory do not depend on the machine.
+    Nothing is written. Operations, bytes and memory are counted in as many steps, and do not depend on the machine.
+    Methods that do more in some steps take at least one such period.
 
     Example:
         >>> from torchsims.training import RunConfig, resolve
@@ -85,6 +86,8 @@ def measure_cost(resolved: Resolved, execution: Execution | None = None, steps: 
         >>> measure_cost(resolve(config), steps=1).steps
         6
     """
+    every = int(resolved.method.options.get("every", 1))
+    steps = every * -(-steps // every)
     with launched() as world:
         session = _Session(resolved, Path(), world, (), execution or Execution())
         session.trainer.start()
@@ -93,15 +96,18 @@ def measure_cost(resolved: Resolved, execution: Execution | None = None, steps: 
         with counter:
             next(numbers)  # makes the states of the optimizers
             counter.moved = counter.flops = 0
-            next(numbers)
-        seconds = []
+            for _ in range(steps):
+                next(numbers)
+        peak, seconds = counter.peak, []
         for _ in range(steps):
             begin = time.perf_counter()
             next(numbers)
             seconds.append(time.perf_counter() - begin)
-        per_item = _seconds_per_item(session)
+        flops, moved = counter.flops / steps, counter.moved / steps
+        per_item, counted = _evaluation(session, counter)
     items = {part: resolved.workload.items(part) for part in ("val", "test")}
     epochs = resolved.config.epochs
+    evaluated = epochs * items["val"] + items["test"]
     return Cost(
         label=resolved.label,
         passes=resolved.method.count_passes(
@@ -110,11 +116,12 @@ def measure_cost(resolved: Resolved, execution: Execution | None = None, steps: 
             micro_batches=resolved.config.micro_batches,
         ),
         steps=epochs * session.steps_per_epoch,
-        seconds_per_step=median(seconds),
-        evaluation=per_item * (epochs * items["val"] + items["test"]),
-        flops=counter.flops,
-        moved=counter.moved,
-        peak=counter.peak,
+        seconds_per_step=fmean(seconds) if every > 1 else median(seconds),
+        evaluation=per_item * evaluated,
+        flops=flops,
+        moved=moved,
+        peak=peak,
+        evaluated=(counted[0] * evaluated, counted[1] * evaluated),
     )
 
 
@@ -125,11 +132,14 @@ def _repeated_steps(session: _Session) -> Iterator[int]:
         session.trainer.step_number = 0
 
 
-def _seconds_per_item(session: _Session) -> float:
-    """Return the time to evaluate one item, measured on one batch of the test split."""
-    data, size = session.workload.split("test"), session.workload.at_once
-    number = min(size, session.workload.items("test"))
+def _evaluation(session: _Session, counter: OperatorCounter) -> tuple[float, tuple[float, float]]:
+    """Return the seconds to evaluate one item of the test split, and its operations and bytes, from one batch."""
+    data, number = session.workload.split("test"), min(session.workload.at_once, session.workload.items("test"))
     part = Subset(data, range(number))
+    counter.moved = counter.flops = 0
+    with counter:  # which also warms up
+        evaluate(session.workload, session.model, part, session.to_device)
     begin = time.perf_counter()
     evaluate(session.workload, session.model, part, session.to_device)
-    return (time.perf_counter() - begin) / number
+    seconds = time.perf_counter() - begin
+    return seconds / number, (counter.flops / number, counter.moved / number)

@@ -86,10 +86,11 @@ class Features:
         numbers: list[NDArray[Any]] = []
         for name, moments in self.numbers.items():
             numbers += _scaled(name, as_numbers(name, table[name]), moments)
-        codes = [
-            hashed(table[name]) if known is None else codes_of(table[name], known)
-            for name, known in self.categories.items()
-        ]
+        codes = []
+        for name, known in self.categories.items():
+            codes.append(hashed(table[name]) if known is None else codes_of(table[name], known))
+            if known and not codes[-1].any():
+                _check_zeros(name, table[name], known)
         for name, moments in self.dates.items():
             days = as_days(name, table[name])
             numbers += _scaled(name, days_of(days), moments)
@@ -97,6 +98,17 @@ class Features:
         return (
             np.stack(numbers, 1).astype(np.float32) if numbers else np.zeros((rows, 0), np.float32),
             np.stack(codes, 1) if codes else np.zeros((rows, 0), np.int64),
+        )
+
+
+def _check_zeros(name: str, column: NDArray[Any], known: Sequence[str]) -> None:
+    """Raise if no category is known, and some would be without leading zeros: a reader took them for numbers."""
+    values = sorted({str(text) for text in as_texts(column) if text is not None})
+    plain = {text.lstrip("0"): text for text in known}
+    if found := [text for text in values if text.lstrip("0") in plain]:
+        raise ValueError(
+            f"Column `{name}` should hold categories as the training rows have them, such as "
+            f"{plain[found[0].lstrip('0')]!r}. Found {found[0]!r}: read the column as text."
         )
 
 

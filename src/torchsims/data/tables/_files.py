@@ -18,6 +18,8 @@ TEXT = (".csv", ".tsv", ".txt")
 PARQUET, FEATHER = (".parquet", ".pq"), (".feather", ".arrow")
 ENDINGS = (*TEXT, *(f"{ending}.gz" for ending in TEXT), *PARQUET, *FEATHER)
 """How the names of files end that are tables."""
+DAYS = {unit: 1 / (86400 * per) for unit, per in (("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9))}
+"""Days in the units of durations."""
 
 
 def read_table(
@@ -52,7 +54,7 @@ def read_table(
         raise FileNotFoundError(f"There is no file `{path}`.")
     is_text = path.name.lower().endswith(tuple(ending for ending in ENDINGS if ending.startswith(TEXT)))
     table = read_csv(path, form) if is_text else _read_arrow(path)
-    infer = partial(_inferred, form=form) if is_text else _values
+    infer = partial(_inferred if is_text else _typed, form=form)
     named = (categories, dates, numbers)
     return {
         name: _column(f"Column `{name}` of `{path}`", column, [name in names for names in named], form, infer)
@@ -148,14 +150,19 @@ def _inferred(texts: Any, form: Format) -> NDArray[Any]:
     return _days_or_texts(_values(texts), form) if found is None else found
 
 
+def _typed(column: Any, form: Format) -> NDArray[Any]:
+    """Return numbers, days or texts, as the type of the column says; texts that all are dates are days."""
+    values = _values(column)
+    return values if values.dtype != object else _days_or_texts(values, form)
+
+
 def _stated(column: Any) -> NDArray[Any]:
     """Return numbers, days or texts, as the type of the column says; a boolean is the text that a file has for it."""
     from pyarrow import types
 
     if types.is_dictionary(column.type) or types.is_boolean(column.type):
         return _texts(column)
-    values = _values(column)
-    return values if values.dtype != object else _days_or_texts(values, Format())
+    return _typed(column, Format())
 
 
 def _days_or_texts(objects: NDArray[Any], form: Format) -> NDArray[Any]:
@@ -171,9 +178,12 @@ def _arrow_column(values: Any) -> Any:
     """Return a column of a data frame as one of pyarrow; what has values of several types is text."""
     with needs("tables"):
         import pyarrow as pa
+    values = values.sparse.to_dense() if getattr(values, "sparse", None) is not None else values
     try:
         column = pa.array(values, from_pandas=True)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+        column = None
+    if column is None or _is_foreign(column.type):  # of several types, or of a type of pandas such as a period
         objects = np.asarray(values, dtype=object)
         column = pa.array([None if gone else str(v) for gone, v in zip(is_missing(objects), objects, strict=True)])
     if pa.types.is_null(column.type):
@@ -182,12 +192,26 @@ def _arrow_column(values: Any) -> Any:
     return without_missing(column.cast(pa.string()), Format()) if is_text else column
 
 
+def _is_foreign(kind: Any) -> bool:
+    """Return whether a type of pyarrow is one of another package, or categories of one."""
+    from pyarrow import BaseExtensionType, types
+
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    return isinstance(kind, BaseExtensionType)
+
+
 def _values(column: Any) -> NDArray[Any]:
-    """Return a column of pyarrow in the type that it has."""
-    from pyarrow import float64, types
+    """Return a column of pyarrow in the type that it has; a duration is a number of days."""
+    from pyarrow import float64, int64, types
 
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
+    if types.is_nested(column.type):
+        raise ValueError(f"{column.type} in every row: a column of a table has one value per row")
+    if types.is_decimal(column.type):
+        column = column.cast(float64())
+    if types.is_duration(column.type):
+        return np.array(column.cast(int64()).to_numpy(zero_copy_only=False), float) * DAYS[column.type.unit]
     if types.is_boolean(column.type) or types.is_integer(column.type) or types.is_floating(column.type):
         numbers = column.cast("int8") if types.is_boolean(column.type) else column
         return np.array(numbers.cast(float64(), safe=False).to_numpy(zero_copy_only=False))

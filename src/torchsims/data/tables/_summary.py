@@ -69,7 +69,8 @@ def summarize(name: str, column: NDArray[Any], role: Role, kind: str = "", note:
 def is_identifier(name: str, column: NDArray[Any]) -> bool:
     """Return whether the values name the rows: texts that all differ, or whole numbers that do in a column ``id``.
 
-    Numbers that all differ may be measurements, so that the name of their column decides.
+    Numbers that all differ may be measurements, so that the name of their column decides; texts that look like numbers,
+    as 1.250,00 EUR does, may be, too.
 
     Example:
         >>> is_identifier("row", np.arange(100.0)), is_identifier("day", np.arange(100.0))
@@ -77,6 +78,8 @@ def is_identifier(name: str, column: NDArray[Any]) -> bool:
     """
     known = column[~is_missing(column)]
     if len(known) < FEWEST or column.dtype.kind == "M" or (column.dtype != object and not NAMES.fullmatch(name)):
+        return False
+    if column.dtype == object and all(looks_numeric(str(value)) for value in known):
         return False
     whole = column.dtype == object or bool((known == np.round(known)).all())
     return whole and len(set(known.tolist())) == len(known)

@@ -137,8 +137,9 @@ def _check_texts(name: str, known: NDArray[Any]) -> None:
         odd = [text for text in values if not _is_number(text)]
         raise ValueError(
             f"Target `{name}` should hold numbers, or classes. Found {numeric} of {len(values)} distinct texts "
-            f"that look like numbers, and {', '.join(map(repr, odd[:3]))}. Say what is meant: the type `class`, or how "
-            "the table writes numbers: `table:thousands=comma:currency=EUR`, `table:na=unknown`."
+            f"that look like numbers, with {', '.join(map(repr, odd[:3]))} among the texts. Say what is meant: the "
+            "type `class`, or how the table writes numbers: `table:decimal=comma`, "
+            "`table:thousands=comma:currency=EUR`, `table:na=unknown`."
         )
     if len(values) > MANY_CLASSES:
         raise ValueError(
