@@ -64,6 +64,31 @@ def test_a_comparison_of_targets_of_both_types(table: Path, tmp_path: Path) -> N
     assert run("report", out, "--out", tmp_path / "page")[0] == 0
 
 
+def test_finished_runs_on_data_that_changed_are_refused(table: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    given = ["compare", "--csv", table, "--targets", "Price in $,sold", *USUAL, "--methods", "ew", "--jobs", 1]
+    given += ["--out", out]
+    code, text = run(*given)
+    assert code == 0, text
+    files = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    before = table.read_text()
+    table.write_text(before.replace("\n1,b,7,", "\n1,b,8,", 1))
+    assert table.read_text() != before
+    code, text = run(*given, "--resume", "--splits", 2)
+    assert code == 2
+    assert "is not what the finished run in" in text
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == files
+    table.write_text(before)
+    code, text = run(*given, "--resume", "--splits", 2)
+    assert code == 0, text
+    for path in out.glob("runs/*/results.json"):  # as runs are that are older than the digest
+        results = json.loads(path.read_text())
+        assert results["run"].pop("fingerprint")
+        path.write_text(json.dumps(results))
+    code, text = run("report", out, "--out", tmp_path / "page")
+    assert code == 0, text
+
+
 def test_a_finished_run_stays_as_it_is(table: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     given = ["--csv", table, "--targets", "Price in $,sold", "--types", "number,class", *USUAL, "--out", out]
