@@ -18,6 +18,7 @@ from torchsims.experiments import starvation
 from torchsims.reporting import worst_shortfalls
 from torchsims.training.config import RunConfig
 from torchsims.training.run import History, Run
+from torchsims.training.trainer import Trainer
 
 USUAL = ["--preset", "small", "--epochs", "1", "--batch", "16"]
 
@@ -89,6 +90,22 @@ def test_finished_runs_on_data_that_changed_are_refused(table: Path, tmp_path: P
     assert code == 0, text
 
 
+def test_where_every_run_failed_no_folder_of_finished_runs_is_named(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("The step failed.")
+
+    given = ["compare", "--csv", table, "--targets", "sold,grade", *USUAL, "--methods", "ew", "--jobs", 1]
+    given += ["--out", tmp_path / "out"]
+    monkeypatch.setattr(Trainer, "step", fail)
+    code, text = run(*given)
+    assert code == 1
+    assert "No run was finished." in text
+    assert "The step failed." in text
+    assert "Finished runs are in" not in text
+
+
 def test_a_finished_run_stays_as_it_is(table: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     given = ["--csv", table, "--targets", "Price in $,sold", "--types", "number,class", *USUAL, "--out", out]
@@ -127,6 +144,7 @@ def test_a_run_does_not_go_on_with_another_table_but_can_be_reported_without_one
         (["--csv", "TABLE", "--targets", "solt"], "There is no column `solt`. Did you mean `sold`?"),
         (["--csv", "TABLE", "--targets", "sold", "--types", "number"], "Target `sold` should hold numbers. Found"),
         (["--csv", "TABLE", "--targets", "sold", "--types", "class,class"], "one for each of 1 targets."),
+        (["--csv", "TABLE", "--targets", "sold,grade,sold"], "Targets should be distinct. Found `sold` twice."),
         (["--csv", "none.csv", "--targets", "sold"], "There is no file `none.csv`."),
     ],
 )
