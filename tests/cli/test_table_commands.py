@@ -18,6 +18,7 @@ from torchsims.experiments import starvation
 from torchsims.reporting import worst_shortfalls
 from torchsims.training.config import RunConfig
 from torchsims.training.run import History, Run
+from torchsims.training.trainer import Trainer
 
 USUAL = ["--preset", "small", "--epochs", "1", "--batch", "16"]
 
@@ -64,6 +65,47 @@ def test_a_comparison_of_targets_of_both_types(table: Path, tmp_path: Path) -> N
     assert run("report", out, "--out", tmp_path / "page")[0] == 0
 
 
+def test_finished_runs_on_data_that_changed_are_refused(table: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    given = ["compare", "--csv", table, "--targets", "Price in $,sold", *USUAL, "--methods", "ew", "--jobs", 1]
+    given += ["--out", out]
+    code, text = run(*given)
+    assert code == 0, text
+    files = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    before = table.read_text()
+    table.write_text(before.replace("\n1,b,7,", "\n1,b,8,", 1))
+    assert table.read_text() != before
+    code, text = run(*given, "--resume", "--splits", 2)
+    assert code == 2
+    assert "is not what the finished run in" in text
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == files
+    table.write_text(before)
+    code, text = run(*given, "--resume", "--splits", 2)
+    assert code == 0, text
+    for path in out.glob("runs/*/results.json"):  # as runs are that are older than the digest
+        results = json.loads(path.read_text())
+        assert results["run"].pop("fingerprint")
+        path.write_text(json.dumps(results))
+    code, text = run("report", out, "--out", tmp_path / "page")
+    assert code == 0, text
+
+
+def test_where_every_run_failed_no_folder_of_finished_runs_is_named(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("The step failed.")
+
+    given = ["compare", "--csv", table, "--targets", "sold,grade", *USUAL, "--methods", "ew", "--jobs", 1]
+    given += ["--out", tmp_path / "out"]
+    monkeypatch.setattr(Trainer, "step", fail)
+    code, text = run(*given)
+    assert code == 1
+    assert "No run was finished." in text
+    assert "The step failed." in text
+    assert "Finished runs are in" not in text
+
+
 def test_a_finished_run_stays_as_it_is(table: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     given = ["--csv", table, "--targets", "Price in $,sold", "--types", "number,class", *USUAL, "--out", out]
@@ -102,6 +144,7 @@ def test_a_run_does_not_go_on_with_another_table_but_can_be_reported_without_one
         (["--csv", "TABLE", "--targets", "solt"], "There is no column `solt`. Did you mean `sold`?"),
         (["--csv", "TABLE", "--targets", "sold", "--types", "number"], "Target `sold` should hold numbers. Found"),
         (["--csv", "TABLE", "--targets", "sold", "--types", "class,class"], "one for each of 1 targets."),
+        (["--csv", "TABLE", "--targets", "sold,grade,sold"], "Targets should be distinct. Found `sold` twice."),
         (["--csv", "none.csv", "--targets", "sold"], "There is no file `none.csv`."),
     ],
 )

@@ -217,6 +217,18 @@ def test_both_epochs_are_shown_where_another_one_was_selected() -> None:
     assert not comparison_report("", "", [run], baseline="").details.keys() - {"Runs"}
 
 
+@pytest.mark.parametrize(("setting", "dot"), [("seed", "one dot per seed."), ("split", "one dot per run.")])
+def test_a_dot_is_a_run_where_there_are_several_splits(setting: str, dot: str) -> None:
+    run = replace(finished_run("EW", 0, pictures=False), last_metrics={})
+    runs = [
+        replace(run, config=replace(run.config, select="best", **{setting: i}), selected=epoch)  # type: ignore[arg-type]
+        for i, epoch in enumerate((1, 1, 2))
+    ]
+    report = comparison_report("", "", runs, baseline="EW")
+    assert all(report.captions[name].endswith(dot) for name in ("delta", "ranks"))
+    assert report.rows[0]["epoch"] == 1.3  # their mean, with one decimal
+
+
 def test_predictions_of_any_task_have_files_of_their_own() -> None:
     maps, image = np.zeros((3, 4), dtype=int), np.zeros((3, 4, 3))
     sources = [Path("a.png"), Path("a_all.png"), Path("odd 'name'.png")]

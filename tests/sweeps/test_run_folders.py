@@ -44,3 +44,15 @@ def test_runs_that_do_not_belong_in_one_table_are_an_error(
     folders = [write_run(tmp_path / "a", run), write_run(tmp_path / "b", other)]
     with pytest.raises(ValueError, match=sentence):
         find_runs(folders)
+
+
+def test_runs_on_data_that_changed_do_not_belong_in_one_table(tmp_path: Path) -> None:
+    run = replace(finished_run("EW", 0, pictures=False), fingerprint="a")
+    for name, other in (("changed", "b"), ("same", "a"), ("older", "")):
+        second = replace(run, config=replace(run.config, seed=1), fingerprint=other)
+        folders = [write_run(tmp_path / name / "a", run), write_run(tmp_path / name / "b", second)]
+        if name == "changed":
+            with pytest.raises(ValueError, match="should be trained on the same data"):
+                find_runs(folders)
+        else:
+            assert [found.fingerprint for found in find_runs(folders)] == ["a", other]

@@ -189,6 +189,7 @@ def run_comparison_command(
     """
     from torchsims.reporting import live_table, write_report
     from torchsims.sweeps import check_cells, make_executor, run_comparison
+    from torchsims.sweeps.folders import RESULTS
     from torchsims.sweeps.running import make_cells
     from torchsims.training import StoppedError, resolve
     from torchsims.training.checkpoints import CHECKPOINT
@@ -221,7 +222,8 @@ def run_comparison_command(
     except (StoppedError, KeyboardInterrupt):
         stopped(f"{command} --resume --out {join([str(out)])}")
     except (RuntimeError, OSError) as error:
-        raise typer.TyperException(f"{error} Finished runs are in {out}.") from error
+        saved = f" Finished runs are in {out}." if any(out.glob(f"runs/*/{RESULTS}")) else ""
+        raise typer.TyperException(f"{error}{saved}") from error
     print_report(report, out)
     if report.failures:
         raise typer.TyperException(" ".join(map(str, report.failures)))

@@ -23,7 +23,7 @@ BEFORE, AFTER = COLOURS[0], COLOURS[1]
 
 
 def delta_bars(values: Mapping[str, Sequence[float]], name: str = "Delta_b") -> Figure:
-    """Return a bar for the mean of every label and a dot for every seed; no bar where a number is NaN."""
+    """Return a bar for the mean of every label and a dot for every run; no bar where a number is NaN."""
     figure, axis = _label_axis(values, name)
     for at, numbers in enumerate(values.values()):
         if isfinite(center := mean(numbers)):
@@ -34,7 +34,7 @@ def delta_bars(values: Mapping[str, Sequence[float]], name: str = "Delta_b") -> 
 
 
 def paired_change(before: Mapping[str, Sequence[float]], after: Mapping[str, Sequence[float]], name: str) -> Figure:
-    """Return two marks per label, the means before and after rescaling, a line between them and a dot per seed."""
+    """Return two marks per label, the means before and after rescaling, a line between them and a dot per run."""
     both = {label: [*before.get(label, ()), *after.get(label, ())] for label in [*before, *after]}
     figure, axis = _label_axis(both, name, more=0.3)
     for at, label in enumerate(both):

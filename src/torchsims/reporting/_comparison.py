@@ -104,7 +104,7 @@ def comparison_report(
     score = score_runs(runs, baseline)
     last = last_epoch_runs(runs)
     epoch = "at the selected epoch" if last else LAST
-    over = "splits and seeds" if has_splits(runs) else "seeds"
+    over, dot = ("splits and seeds", "run") if has_splits(runs) else ("seeds", "seed")
     relative = score.name == DELTA and bool(score.values)
     explained = f" Delta_b is a fraction, relative to the mean of {baseline}." if relative else ""
     return Report(
@@ -122,8 +122,8 @@ def comparison_report(
         figures={**figures, **_score_figures(runs, score), **_run_figures(runs)},
         captions=CAPTIONS
         | {
-            "delta": f"Mean relative improvement over {baseline}; one dot per seed.",
-            "ranks": "Mean rank over tasks and metrics, 1 is the best; one dot per seed.",
+            "delta": f"Mean relative improvement over {baseline}; one dot per {dot}.",
+            "ranks": f"Mean rank over tasks and metrics, 1 is the best; one dot per {dot}.",
         },
         columns=run_columns(runs, {score.name: score.higher_is_better}),
         notes=[

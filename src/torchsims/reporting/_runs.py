@@ -25,7 +25,7 @@ def summary_table(runs: Sequence[Run], extra: Extra | None = None) -> list[Row]:
         passes = {"passes": group[0].passes} if group[0].passes else {}
         row: dict[str, object] = {"method": label, **passes, **_counts(group, runs)}
         if any(map(selects, runs)):
-            row["epoch"] = statistics.fmean(run.selected for run in group)
+            row["epoch"] = round(statistics.fmean(run.selected for run in group), 1)
         for name, values in (extra or {}).items():
             row |= _mean_and_spread(name, values[label]) if values.get(label) else {}
         numbers = [_task_means(run) | _metrics(run) for run in group]

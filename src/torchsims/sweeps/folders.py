@@ -179,6 +179,8 @@ def _check_alike(runs: Sequence[Run]) -> None:
     names = [{task: set(of) for task, of in run.metrics.items()} for run in runs if run.metrics]
     if any(found != names[0] for found in names):
         raise ValueError("All runs of a page should have the same metrics. Found others.")
+    if len({run.fingerprint for run in runs if run.fingerprint}) > 1:
+        raise ValueError("All runs of a page should be trained on the same data. Found data that changed in between.")
     seen: dict[str, dict[tuple[int, int], Run]] = {}
     for run in runs:
         for name, value in run.config.to_dict().items():

@@ -7,7 +7,7 @@ from torchsims.reporting import RunState, RunStatus, ShowStatus
 from torchsims.sweeps._cells import RunCell
 from torchsims.sweeps.executors import make_executor
 from torchsims.sweeps.folders import folder_name, read_run
-from torchsims.training import Execution, Resolved
+from torchsims.training import Execution, Resolved, Run
 from torchsims.training.checkpoints import load_checkpoint
 
 
@@ -42,7 +42,7 @@ def make_cells(
     several = len({each.config.split for each in resolved}) > 1
     for each in resolved:
         folder = out / "runs" / folder_name(each.config)
-        run = read_run(folder, each.config)
+        run = _read_finished(folder, each)
         state = RunState.WAITING if run is None else RunState.DONE_BEFORE
         status = RunStatus(each.label, each.config.seed, state, split=each.config.split if several else None)
         cells.append(RunCell(each, folder, warn, status, run))
@@ -50,12 +50,25 @@ def make_cells(
 
 
 def check_cells(resolved: Sequence[Resolved], out: Path) -> None:
-    """Raise an error if other runs, or damaged ones, are in the folders of these.
+    """Raise an error if other runs, damaged ones, or runs on other data are in the folders of these.
 
     Example:
         >>> check_cells([], Path("runs"))
     """
     for each in resolved:
         folder = out / "runs" / folder_name(each.config)
-        read_run(folder, each.config)
+        _read_finished(folder, each)
         load_checkpoint(folder, each.config)
+
+
+def _read_finished(folder: Path, resolved: Resolved) -> Run | None:
+    """Return the finished run in a folder, or None; raise an error if its data are no longer what they were."""
+    run = read_run(folder, resolved.config)
+    if run is not None and run.fingerprint:
+        now = resolved.workload.fingerprint()
+        if now and now != run.fingerprint:
+            raise ValueError(
+                f"The data in `{resolved.config.root}` is not what the finished run in `{folder}` was trained on: "
+                "restore it, or compare in a new folder."
+            )
+    return run

@@ -211,6 +211,7 @@ class _Session:
             seconds=self.seconds,
             samples=samples,
             data=DataSummary(self.workload.data_facts(), described),
+            fingerprint=self.workload.fingerprint(),
         )
 
     def higher_is_better(self) -> dict[str, dict[str, bool]]:

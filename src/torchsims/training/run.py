@@ -161,6 +161,7 @@ class Run:
     seconds: Mapping[str, float] = field(default_factory=dict)  # where the time went, by part
     samples: Samples | None = None
     data: DataSummary | None = None  # of a run that is not older than this field
+    fingerprint: str = ""  # digest of the data it was trained on; empty if there is none, or the run is older
 
     @property
     def seed(self) -> int:
@@ -183,6 +184,7 @@ class Run:
         """Return the run that :meth:`to_dict` described."""
         rest: dict[str, Any] = {"config": config, "history": History.from_dict(values["history"]), "samples": samples}
         rest["data"] = _data_summary(values.get("data"))
+        rest["fingerprint"] = as_type(values.get("fingerprint", ""), str)
         hints = {name: hint for name, hint in get_type_hints(cls).items() if name not in rest}
         run = cls(**rest, **{name: as_type(values[name], hint) for name, hint in hints.items()})
         names = [

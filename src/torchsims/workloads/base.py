@@ -168,6 +168,10 @@ class Workload(ABC):
         tasks = [f"{name} ({count} output{'s' * (count != 1)})" for name, count in self.outputs.items()]
         return {self.unit: counts, "tasks": ", ".join(tasks)}
 
+    def fingerprint(self) -> str:
+        """Return a digest of the data, by which a finished run is known to be trained on them; empty without one."""
+        return ""
+
     def predictor(self, model: nn.Module) -> Predictor:
         """Return an object that predicts from new data with a trained model."""
         return ArrayPredictor(self, model)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache, partial, reduce
+from hashlib import file_digest
 from pathlib import Path
 from typing import Any, ClassVar, final
 from zlib import crc32
@@ -89,7 +90,8 @@ class TableWorkload(TabularWorkload):
         if not tasks:
             raise ValueError("Option --targets should name columns, separated by commas. Found none.")
         if len(set(tasks)) < len(tasks):
-            raise ValueError(f"Targets should be distinct. Found {', '.join(tasks)}.")
+            twice = next(name for name in tasks if tasks.count(name) > 1)
+            raise ValueError(f"Targets should be distinct. Found `{twice}` twice.")
         choose("system of units", units, UNITS)
         choose("treatment of missing labels", missing, MISSING)
         form = Format(separator, encoding, decimal, thousands, currency, na, date_order)
@@ -127,6 +129,10 @@ class TableWorkload(TabularWorkload):
         text = ", ".join(f"{name} {gaps[name]:.2g} %" for name in most[:SHOWN]) or "no value"
         more = f", and {len(most) - SHOWN} more columns" if len(most) > SHOWN else ""
         return {"file": self._file, **super().data_facts(), "columns": counts, "missing": text + more}
+
+    def fingerprint(self) -> str:
+        """Return the SHA-256 of the file."""
+        return self._rows.fingerprint
 
     def prediction_state(self) -> dict[str, Any]:
         """Return the fitted features and targets, and a checksum of the table."""
@@ -200,6 +206,7 @@ class _Rows:
     splits: Mapping[str, InMemory]
     columns: Sequence[ColumnSummary]
     checksum: int
+    fingerprint: str
 
 
 @lru_cache(maxsize=2)  # every run of a comparison takes the same table
@@ -207,6 +214,8 @@ def _fit(path: Path, version: object, form: Format, columns: _Columns, split_see
     named = {"categories": columns.categories, "dates": columns.dates, "numbers": columns.numbers}
     table = read_table(path, form=form, **named)
     columns.check(table)
+    with path.open("rb") as file:
+        fingerprint = file_digest(file, "sha256").hexdigest()
     kinds = _types(columns.types, len(columns.targets))
     places = split_rows(len(next(iter(table.values()))), split_seed)
     train = {name: column[places["train"]] for name, column in table.items()}
@@ -225,7 +234,7 @@ def _fit(path: Path, version: object, form: Format, columns: _Columns, split_see
     tensors |= {f"{TARGET}{target.name}": torch.from_numpy(target.encode(table[target.name])) for target in targets}
     splits = {name: InMemory({key: column[rows] for key, column in tensors.items()}) for name, rows in places.items()}
     checksum = reduce(lambda total, column: crc32(column.numpy().tobytes(), total), tensors.values(), 0)
-    return _Rows(fitted, targets, splits, _summaries(table, targets, left_out), checksum)
+    return _Rows(fitted, targets, splits, _summaries(table, targets, left_out), checksum, fingerprint)
 
 
 def _left_out(table: Mapping[str, Any], columns: _Columns) -> dict[str, str]:
