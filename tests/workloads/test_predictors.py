@@ -147,6 +147,7 @@ def test_classes_of_a_table_have_probabilities(tmp_path: Path) -> None:
     assert len(lines) == 80
     assert all("." not in line.split(",")[0] for line in lines[1:])  # classes that were whole numbers
     assert [sorted(row) for row in found.rows] == [["rows", "table", "task", "typical"]] * 2
+    assert predictor.predict(path)["a"].dtype.kind == "i"
     np.testing.assert_allclose(predictor.predict_proba(path)["a"].sum(1), 1)
 
 

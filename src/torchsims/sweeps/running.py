@@ -42,7 +42,7 @@ def make_cells(
     several = len({each.config.split for each in resolved}) > 1
     for each in resolved:
         folder = out / "runs" / folder_name(each.config)
-        run = _read_finished(folder, each)
+        run = read_finished(folder, each)
         state = RunState.WAITING if run is None else RunState.DONE_BEFORE
         status = RunStatus(each.label, each.config.seed, state, split=each.config.split if several else None)
         cells.append(RunCell(each, folder, warn, status, run))
@@ -57,11 +57,11 @@ def check_cells(resolved: Sequence[Resolved], out: Path) -> None:
     """
     for each in resolved:
         folder = out / "runs" / folder_name(each.config)
-        _read_finished(folder, each)
+        read_finished(folder, each)
         load_checkpoint(folder, each.config)
 
 
-def _read_finished(folder: Path, resolved: Resolved) -> Run | None:
+def read_finished(folder: Path, resolved: Resolved) -> Run | None:
     """Return the finished run in a folder, or None; raise an error if its data are no longer what they were."""
     run = read_run(folder, resolved.config)
     if run is not None and run.fingerprint:

@@ -19,8 +19,9 @@ from torchsims.spaces import Choice, Range, Space
 from torchsims.sweeps._cells import Event, RunCell
 from torchsims.sweeps._studies import PRUNERS, SAMPLERS, Pruning, StudyPlace, make_sampler, owner
 from torchsims.sweeps.executors import make_executor
-from torchsims.sweeps.folders import folder_name, read_run
+from torchsims.sweeps.folders import folder_name
 from torchsims.sweeps.plans import Comparison
+from torchsims.sweeps.running import read_finished
 from torchsims.training import Execution, Resolved, Run, RunConfig, TuningConfig, resolve
 from torchsims.training.checkpoints import is_locked
 from torchsims.training.selection import validation_score
@@ -234,7 +235,7 @@ class _Study:
     def _cell(self, trial: "Trial") -> RunCell:
         resolved = resolve(with_values(self.config, trial.user_attrs["values"]))
         folder = self.out / "trials" / _trial_folder(resolved)
-        run = read_run(folder, resolved.config)
+        run = read_finished(folder, resolved)
         higher = {task: dict(metric.higher_is_better) for task, metric in resolved.workload.metrics().items()}
         state = RunState.WAITING if run is None else RunState.DONE_BEFORE
         status = RunStatus(f"{resolved.method.name}, trial {trial.number}", resolved.config.seed, state)

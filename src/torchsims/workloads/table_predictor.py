@@ -60,7 +60,8 @@ class TablePredictor(Predictor):
         The data are a file, columns by name or a data frame; columns that are not features are ignored. A category that
         the training did not see, and a missing value, are predicted from the other columns.
         """
-        return {task: self._targets[task].decode(out) for task, out in self._network_outputs(data).items()}
+        outputs = self._network_outputs(data)
+        return {task: _named(self._targets[task], self._targets[task].decode(out)) for task, out in outputs.items()}
 
     def predict_proba(self, data: Table) -> dict[str, NDArray[np.float64]]:
         """Return the probabilities of the classes, `row x class`, of every task that has classes."""
@@ -76,7 +77,6 @@ class TablePredictor(Predictor):
         rows = []
         for task, values in found.items():
             if task in probabilities:
-                values = _as_integers(values)
                 names, counts = np.unique(values, return_counts=True)
                 typical: Any = str(names[counts.argmax()])
                 written += [(task, values), (f"{task} probability", probabilities[task].max(1))]
@@ -106,10 +106,11 @@ class TablePredictor(Predictor):
         return {task: values.cpu().numpy() for task, values in found.items()}
 
 
-def _as_integers(classes: NDArray[Any]) -> NDArray[Any]:
-    """Return classes that are whole numbers as integers, and others as they are."""
-    whole = classes.dtype.kind == "f" and (classes == np.round(classes)).all()
-    return classes.astype(np.int64) if whole else classes
+def _named(target: Target, values: NDArray[Any]) -> NDArray[Any]:
+    """Return predicted classes as integers if all classes are whole numbers, and other values as they are."""
+    names = np.asarray(target.classes or ())
+    whole = len(names) and names.dtype.kind == "f" and (names == np.round(names)).all()
+    return values.astype(np.int64) if whole else values
 
 
 def _as_csv(columns: Sequence[tuple[str, NDArray[Any]]]) -> bytes:
