@@ -207,7 +207,7 @@ def run_comparison_command(
             typer.echo(executor.describe(make_cells(resolved, out), out, execution))
         else:
             executor.check()
-    if describe_data(resolved[0], dry_run):
+    if describe_data(resolved[0], dry_run and execution.on == "local") or dry_run:
         return
     if first_process():
         prepare_output_dir(out, resume=resume, mark="runs", other=CHECKPOINT)

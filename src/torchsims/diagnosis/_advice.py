@@ -29,7 +29,7 @@ def find(diagnosis: Diagnosis, slopes: Mapping[str, float]) -> Iterator[Finding]
             "stuck",
             (task,),
             f"The loss of `{task}`, {loss:.3g}, hardly depends on any parameter: its gradient is "
-            f"{slopes[task] * abs(loss):.2g}. Is its output saturated, clamped, rounded or detached?",
+            f"{slopes[task] * abs(loss):.2g}. Is its output saturated, clamped or rounded?",
         )
     yield from _unreachable(diagnosis)
     several = len(diagnosis.tasks) > 1
@@ -58,7 +58,8 @@ def _sum(diagnosis: Diagnosis, stuck: Sequence[str]) -> Iterator[Finding]:
             f"A sum of the losses would train `{first}` almost alone: its gradient, {diagnosis.gradient[first]:.3g}, "
             f"is {_percent(share[first])} of the lengths of all gradients.",
         )
-    dropped = [task for task in share if share[task] < DROPPED * equal and task not in stuck]
+    lost = [task for task, loss in diagnosis.loss.items() if loss == 0]  # no method learns from them
+    dropped = [task for task in share if share[task] < DROPPED * equal and task not in (*stuck, *lost)]
     if dropped:
         sizes = ", ".join(_percent(share[task]) for task in dropped)
         subject = "its gradient is" if len(dropped) == 1 else "their gradients are"
