@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-WORTH = 2**27  # multiplications of a batch, from which on a second thread pays
+WORTH = 2**24  # multiplications of a batch, from which on a second thread pays
 
 
 @contextmanager
