@@ -40,8 +40,8 @@ def run(settings: Settings, progress: Progress) -> Report:
         rows=[fan_row(*pair, fronts[pair[0]], found) for pair, found in ends.items()],
         figures={"fronts": plot_fans(fronts, ends)},
         notes=[
-            "Volume: hypervolume over that of the front, mean over the starts. Reversed: neighbouring preferences of "
-            "which the one for a task ends with a larger loss of it. Moved: the largest distance between a point and "
-            "the same one with the first loss times 1000, in ranges of the front.",
+            "Volume: hypervolume over that of the front, mean over the starts. Reversed: pairs of neighbouring "
+            "preferences where more of it for a task ends with a larger loss of that task. Moved: the largest distance "
+            "between a point and the same one with the first loss times 1000, in ranges of the front.",
         ],
     )

@@ -129,8 +129,8 @@ def fan_row(problem: str, method: str, front: Tensor, ends: Tensor) -> Row:
 
     - ``volume``: hypervolume of the points from one start over that of the front, mean over the starts; the reference
       point is a tenth of the range beyond the front. ``volume x1000``: the same with the first loss times 1000.
-    - ``reversed``: neighbouring preferences of which the one for a task has the larger loss of it, over starts and
-      tasks, with the losses as they are.
+    - ``reversed``: pairs of neighbouring preferences where more of it for a task ends with a larger loss of that
+      task, over starts and tasks, with the losses as they are.
     - ``moved``: how far the points are from those with the first loss times 1000, at most, in ranges of the front.
     """
     low, high = front.amin(0), front.amax(0)
