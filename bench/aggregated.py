@@ -24,6 +24,7 @@ from torchsims import Aggregated, aggregations
 from torchsims.scalarizations import LogMerit
 
 CNN = Setting(
+    "CNN",
     "three convolutions with batch norm on 8 images of 32 x 32, one 1 x 1 convolution per task",
     cnn,
     (8, 3, 32, 32),

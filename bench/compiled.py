@@ -18,8 +18,7 @@ import torch
 from torch import nn
 from torch._dynamo.utils import counters
 
-from operators import SMALL
-from steps import CNN, INNER, OUTER, Batch, Net, Setting, Step, row, rule, task_losses
+from steps import CNN, INNER, OUTER, SMALL, Batch, Net, Setting, Step, row, rule, task_losses
 from torchsims import SIMS, Scalarized
 from torchsims.scalarizations import EW, LogMerit
 

@@ -1,8 +1,8 @@
 """Step time and peak memory of every method, as multiples of a hand-written training step with equal weights.
 
-    make bench                        or: python bench/steps.py [--seconds 20] [--out bench/RESULTS.md]
+    make bench                        or: python bench/steps.py [--seconds 25] [--out bench/RESULTS.md]
 
-Writes `bench/RESULTS.md`. One thread, about eight minutes.
+Writes `bench/RESULTS.md`. One thread, about four minutes.
 """
 
 import argparse
@@ -13,8 +13,9 @@ import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from os import getloadavg
 from pathlib import Path
-from statistics import median
+from statistics import median, quantiles
 from typing import Any, TypeAlias, final
 
 import torch
@@ -26,9 +27,10 @@ from torch.utils._pytree import tree_leaves
 from torchsims import FOOPS, SIMS, Scalarized, scalarizations
 from torchsims.scalarizations import Scalarization
 
-TASKS = (2, 8, 32, 128)
 WARMUP = 3  # rounds: the optimizer states appear in the first step, the early coefficients in the second
-FEWEST_ROUNDS = 9
+FEWEST_ROUNDS = 5
+BLOCK = 0.01  # seconds by hand that are measured at once
+NOISE = "by hand, again (noise)"
 MICRO_BATCHES = 4
 OUTER, INNER = partial(Adam, lr=1e-4), partial(Adam, lr=5e-4)
 
@@ -90,6 +92,11 @@ def one_head(tasks: int) -> Net:
     return Net(perceptron(64, 128), [nn.Linear(128, tasks)], tasks)
 
 
+def small(tasks: int) -> Net:
+    encoder = nn.Sequential(nn.Linear(32, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU())
+    return Net(encoder, [nn.Linear(128, tasks)], tasks)
+
+
 def adapted(tasks: int) -> Net:
     encoder = nn.Sequential(*(LowRank(1024, 4) for _ in range(4)))
     return Net(encoder, [nn.Linear(1024, 1) for _ in range(tasks)], tasks)
@@ -100,6 +107,7 @@ def adapted(tasks: int) -> Net:
 class Setting:
     """A model, its data, and what to say about it."""
 
+    name: str
     title: str
     model: Callable[[int], Net]
     inputs: tuple[int, ...]
@@ -110,20 +118,23 @@ class Setting:
         return self.model(tasks), (torch.randn(self.inputs), torch.rand(tasks, *self.outputs))
 
 
+SMALL = Setting("small MLP", "32-128-128-m on 256 rows, one linear head for all tasks", small, (256, 32), (256,))
 CNN = Setting(
-    "CNN: three convolutions with batch norm on 8 images of 64 x 64, one 1 x 1 convolution per task",
+    "CNN",
+    "three convolutions with batch norm on 8 images of 64 x 64, one 1 x 1 convolution per task",
     cnn,
     (8, 3, 64, 64),
     (8, 1, 32, 32),
 )
-MLP = Setting("MLP: three layers of 512 on 512 rows, one linear head per task", mlp, (512, 64), (512, 1))
+MLP = Setting("MLP", "three layers of 512 on 512 rows, one linear head per task", mlp, (512, 64), (512, 1))
 ONE_HEAD = Setting(
-    "One head: three layers of 128 on 64 rows, one linear head for all tasks: the model's cost hardly grows",
-    one_head,
-    (64, 64),
-    (64,),
+    "one head", "three layers of 128 on 64 rows, one linear head for all tasks", one_head, (64, 64), (64,)
 )
-ADAPTED = Setting("four frozen layers of 1024 with adapters of rank 4", adapted, (64, 1024), (64, 1))
+ADAPTED = Setting(
+    "mostly frozen", "four frozen layers of 1024 with adapters of rank 4 on 64 rows", adapted, (64, 1024), (64, 1)
+)
+TIMES = ((SMALL, 4), (CNN, 2), (CNN, 32), (MLP, 8), (ONE_HEAD, 128))
+MEMORY = ((CNN, 2), (CNN, 32), (MLP, 8), (ADAPTED, 2))
 
 
 def task_losses(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
@@ -194,7 +205,7 @@ def two_copies(model: Net, batch: Batch, kind: type[SIMS] = SIMS, micro: bool = 
 
 
 def methods() -> dict[str, Method]:
-    result = {"by hand, again (noise)": Method(by_hand)}
+    result = {NOISE: Method(by_hand)}
     for name in sorted(set(scalarizations.__all__) - {"Scalarization", "from_torchjd"}):
         kind = getattr(scalarizations, name)
         result[name] = Method(partial(scalarized, kind=kind), forwards=int(kind.observes))
@@ -216,75 +227,48 @@ def methods() -> dict[str, Method]:
 
 @final
 @dataclass(frozen=True)
-class Times:
-    """What was measured for one model and one number of tasks.
+class Ratios:
+    """Ratios of neighbours: their median and quartiles."""
 
-    Attributes:
-        yardstick: the median time of a step by hand, in seconds, over the whole batch and over micro-batches.
-        forward: the median time of a forward pass, alike, as a multiple of the yardstick.
-        methods: the median time of a step of every method as a multiple of its yardstick.
-    """
+    median: float
+    first: float
+    third: float
 
-    yardstick: dict[bool, float]
-    forward: dict[bool, float]
-    methods: dict[str, float]
+    @staticmethod
+    def of(found: list[float]) -> "Ratios":
+        return Ratios(median(found), *quantiles(found, n=4)[::2])
 
-    def passes(self, method: Method) -> float:
-        """Return the time of the passes that a method cannot do without, as a multiple of its yardstick."""
-        return method.steps + method.forwards * self.forward[method.micro]
-
-    def beyond(self, name: str, method: Method) -> float:
-        """Return what a step takes beyond its passes, in seconds."""
-        return (self.methods[name] - self.passes(method)) * self.yardstick[method.micro]
+    def __str__(self) -> str:
+        return f"{self.median:.2f} ({self.first:.2f} to {self.third:.2f})"
 
 
-def measure(setting: Setting, tasks: int, budget: float) -> Times:
-    yardsticks = {micro: by_hand(*setting.make(tasks), micro=micro) for micro in (False, True)}
-    forwards = {micro: forward_pass(*setting.make(tasks), micro=micro) for micro in (False, True)}
-    compared: dict[bool | str, tuple[bool, Step]] = {micro: (micro, step) for micro, step in forwards.items()}
-    compared |= {name: (method.micro, method.make(*setting.make(tasks))) for name, method in methods().items()}
-    hand: dict[bool, list[float]] = {False: [], True: []}
-    ratios: dict[bool | str, list[float]] = {name: [] for name in compared}
+def measure(setting: Setting, tasks: int, budget: float) -> tuple[float, dict[str, Ratios]]:
+    """Return the seconds of a step by hand, and those of every method as multiples of them."""
+    hand = {micro: by_hand(*setting.make(tasks), micro=micro) for micro in (False, True)}
+    compared = {name: (method.micro, method.make(*setting.make(tasks))) for name, method in methods().items()}
+    ratios: dict[str, list[float]] = {name: [] for name in compared}
     for _ in range(WARMUP):
         for micro, step in compared.values():
-            yardsticks[micro]()
+            hand[micro]()
             step()
+    block = max(1, round(BLOCK / seconds(hand[False], 1)))
+    yardstick: list[float] = []
     end = time.monotonic() + budget
-    while time.monotonic() < end or len(ratios[False]) < FEWEST_ROUNDS:
+    while time.monotonic() < end or len(yardstick) < FEWEST_ROUNDS * len(compared):
         for name, (micro, step) in compared.items():
-            before = seconds(yardsticks[micro])
-            hand[micro].append(before)
-            ratios[name].append(seconds(step) / before)
-    print(f"{setting.title}: {tasks} tasks, {len(ratios[False])} rounds", flush=True)
-    return Times(
-        {micro: median(each) for micro, each in hand.items()},
-        {micro: median(ratios[micro]) for micro in forwards},
-        {name: median(ratios[name]) for name in methods()},
-    )
+            before = seconds(hand[micro], block)
+            yardstick += [before] if not micro else []
+            ratios[name].append(seconds(step, block) / before)
+    print(f"{setting.title}: {tasks} tasks, {len(ratios[NOISE])} rounds", flush=True)
+    return median(yardstick), {name: Ratios.of(found) for name, found in ratios.items()}
 
 
-def seconds(step: Step) -> float:
+def seconds(step: Step, block: int) -> float:
+    """Return the processor time of a step, from some of them at once: a loop of its own has warm caches."""
     start = time.process_time()
-    step()
-    return time.process_time() - start
-
-
-def time_tables(setting: Setting, budget: float) -> Iterator[str]:
-    """Yield one table of multiples and one of what remains beyond the passes themselves."""
-    measured = {tasks: measure(setting, tasks, budget) for tasks in TASKS}
-    yield f"### {setting.title}\n"
-    yield row("times a step by hand", *(f"{tasks} tasks" for tasks in TASKS), "passes alone, 2 tasks")
-    yield rule(len(TASKS) + 2)
-    yield row("*a step by hand, ms*", *(f"*{1e3 * each.yardstick[False]:.2f}*" for each in measured.values()), "")
-    for name, method in methods().items():
-        multiples = [f"{each.methods[name]:.2f}" for each in measured.values()]
-        yield row(name, *multiples, f"{measured[TASKS[0]].passes(method):.2f}")
-    yield ""
-    yield row("microseconds beyond the passes", *(f"{tasks} tasks" for tasks in TASKS))
-    yield rule(len(TASKS) + 1)
-    for name, method in methods().items():
-        yield row(name, *(f"{1e6 * each.beyond(name, method):.0f}" for each in measured.values()))
-    yield ""
+    for _ in range(block):
+        step()
+    return (time.process_time() - start) / block
 
 
 # Memory: the bytes of all storages that are alive at once, counted exactly.
@@ -336,34 +320,10 @@ def trainable_bytes(model: nn.Module) -> int:
     return sum(p.numel() * p.element_size() for p in model.parameters() if p.requires_grad)
 
 
-def memory_table(setting: Setting) -> Iterator[str]:
-    yield f"### {setting.title}\n"
-    yield row("times a step by hand", *(f"{tasks} tasks" for tasks in TASKS))
-    yield rule(len(TASKS) + 1)
-    hand = {micro: [peak_bytes(setting, n, partial(by_hand, micro=micro)) for n in TASKS] for micro in (False, True)}
-    yield row("*a step by hand, MB*", *(f"*{peak / 1e6:.1f}*" for peak in hand[False]))
-    for name, method in methods().items():
-        peaks = [peak_bytes(setting, tasks, method.make) for tasks in TASKS]
-        yield row(name, *(f"{p / base:.3f}" for p, base in zip(peaks, hand[method.micro], strict=True)))
-    copies = [4 * trainable_bytes(setting.make(tasks)[0]) for tasks in TASKS]
-    bounds = [1.05 * (base + copy) / base for base, copy in zip(hand[False], copies, strict=True)]
-    yield row("*bound for sequential*", *(f"*{bound:.3f}*" for bound in bounds))
-    yield ""
-
-
-def frozen_table(setting: Setting, tasks: int = 2) -> Iterator[str]:
-    model, _ = setting.make(tasks)
-    everything = sum(p.numel() * p.element_size() for p in model.parameters())
-    yield f"### Mostly frozen: {setting.title}, {tasks} tasks\n"
-    yield f"{everything / 1e6:.2f} MB of parameters, {trainable_bytes(model) / 1e6:.2f} MB of them trainable.\n"
-    yield row("", "peak, MB", "beyond a step by hand, MB")
-    yield rule(3)
-    base = peak_bytes(setting, tasks, by_hand)
-    yield row("a step by hand", f"{base / 1e6:.2f}", "")
-    for name in ("LogMerit", "SIMS, sequential", "SIMS, joint"):
-        peak = peak_bytes(setting, tasks, methods()[name].make)
-        yield row(name, f"{peak / 1e6:.2f}", f"{(peak - base) / 1e6:.2f}")
-    yield ""
+def peaks(setting: Setting, tasks: int) -> dict[str, float]:
+    """Return the peak memory of every method as a multiple of a step by hand."""
+    hand = {micro: peak_bytes(setting, tasks, partial(by_hand, micro=micro)) for micro in (False, True)}
+    return {name: peak_bytes(setting, tasks, each.make) / hand[each.micro] for name, each in methods().items()}
 
 
 # The page.
@@ -388,42 +348,48 @@ def machine() -> str:
     )
 
 
+def table(budget: float) -> Iterator[str]:
+    """Yield one table: times, then memory, of every method."""
+    times = [measure(setting, tasks, budget) for setting, tasks in TIMES]
+    memory = [peaks(setting, tasks) for setting, tasks in MEMORY]
+    heads = [f"time: {setting.name}, {tasks} tasks" for setting, tasks in TIMES]
+    heads += [f"memory: {setting.name}, {tasks} tasks" for setting, tasks in MEMORY]
+    yield row("times a step by hand", "passes", *heads)
+    yield rule(2 + len(heads))
+    yield row("*a step by hand, ms*", "", *(f"*{1e3 * hand:.2f}*" for hand, _ in times), *("" for _ in memory))
+    for name, method in methods().items():
+        passes = f"{method.steps + method.forwards} + {method.steps}"
+        found = [*(str(ratios[name]) for _, ratios in times), *(f"{ratios[name]:.3f}" for ratios in memory)]
+        yield row(name, passes, *found)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure step times and peak memory of all methods.")
-    parser.add_argument("--seconds", type=float, default=20.0, help="time per model and number of tasks")
+    parser.add_argument("--seconds", type=float, default=25.0, help="time per model and number of tasks")
     parser.add_argument("--out", type=Path, default=Path(__file__).with_name("RESULTS.md"))
     arguments = parser.parse_args()
     torch.set_num_threads(1)
+    used = {setting.name: setting.title for setting, _ in (*TIMES, *MEMORY)}
+    load = getloadavg()[0]
     lines = [
         "# Step time and peak memory",
         "",
-        f"`make bench`, that is `python bench/steps.py --seconds {arguments.seconds:g}`, on: {machine()}.",
+        f"`make bench` writes it; this is `python bench/steps.py --seconds {arguments.seconds:g}`, on: {machine()}; "
+        f"a load of {load:.0f} before it.",
         "",
         "The yardstick is a training step written by hand: `zero_grad`, the mean of the losses, `backward`, a step of "
         "Adam. Methods over micro-batches are compared with a step by hand over the same micro-batches.",
         "",
-        "## Time",
+        "- Time: processor time on one thread. All methods take steps in turn, each right after a step by hand, round "
+        "after round: the median of the ratios of such neighbours, and its quartiles. The first row is the yardstick "
+        "against itself: its distance from 1 is the noise.",
+        "- Memory: bytes of all tensors alive at once, from the construction of the model through three steps; exact "
+        "and the same in every run.",
+        "- Passes: forward and backward passes.",
+        *(f"- {name}: {title}." for name, title in used.items()),
         "",
-        "Processor times on one thread. All methods take a step in turn, each right after a step by hand, round after "
-        "round; the tables show the median of the ratios of such neighbours. The first row is the yardstick against "
-        "itself: its distance from 1 is the noise. *Passes alone* is what the forward and "
-        "backward passes and optimizer steps of a method cost when written by hand; the second table shows what a "
-        "step takes beyond them.",
-        "",
+        *table(arguments.seconds),
     ]
-    for setting in (CNN, MLP, ONE_HEAD):
-        lines += time_tables(setting, arguments.seconds)
-    lines += [
-        "## Peak memory",
-        "",
-        "Bytes of all tensors alive at once, from the construction of the model through three steps; exact and the "
-        "same in every run. The bound for sequential SIMS: the step by hand, one more copy of the trainable "
-        "parameters, of their gradients and of Adam's two moments, and 5 %.",
-        "",
-    ]
-    for setting in (CNN, MLP):
-        lines += memory_table(setting)
-    lines += frozen_table(ADAPTED)
     arguments.out.write_text("\n".join(lines).rstrip() + "\n")
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 import torch
@@ -14,6 +15,8 @@ LossValues: TypeAlias = Mapping[str, Tensor] | Sequence[Tensor] | Tensor
 """Losses by name, in order, or stacked."""
 
 CountValues: TypeAlias = Mapping[str, Tensor | float] | Sequence[Tensor | float] | Tensor
+
+_NDIM, _REQUIRES_GRAD = attrgetter("ndim"), attrgetter("requires_grad")
 
 _EXACT = (torch.float32, torch.float64)  # sums of losses in these are exact enough
 
@@ -66,7 +69,7 @@ class TaskLosses:
         return dict(zip(reading.names, (reading.total / reading.count).unbind(), strict=True))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Reading:
     """What one call of a closure returned, in canonical form.
 
@@ -135,7 +138,7 @@ def read(output: Any, tasks: Sequence[str] = ()) -> Reading:
         named=isinstance(totals, Mapping),
         total=total,
         counted=None if scalars else _counts(names, output.count, total),
-        constant=tuple(name for name, part in zip(names, parts, strict=True) if not part.requires_grad),
+        constant=_constant(names, parts),
         parts=tuple(parts),
         aux=aux,
     )
@@ -148,6 +151,8 @@ def _holds_losses(value: Any) -> bool:
 
 
 def _names(totals: Any, tasks: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(totals, Mapping) and tasks and totals.keys() == set(tasks):
+        return tuple(tasks)
     if isinstance(totals, Tensor) and totals.ndim != 1:
         raise ValueError(f"A tensor of losses should have one dimension. Found shape {tuple(totals.shape)}.")
     if not isinstance(totals, Tensor | Mapping | Sequence) or isinstance(totals, str):
@@ -161,7 +166,7 @@ def _names(totals: Any, tasks: Sequence[str]) -> tuple[str, ...]:
         for name in totals:
             if not isinstance(name, str):
                 raise TypeError(f"The name of a task should be a string. Found {name!r}.")
-        return tuple(tasks) if totals.keys() == set(tasks) else tuple(sorted(totals))
+        return tuple(sorted(totals))
     return tuple(str(i) for i in range(len(totals)))
 
 
@@ -169,17 +174,27 @@ def _scalars(names: tuple[str, ...], values: Any) -> list[Tensor]:
     """Return one scalar tensor per task, in the order of ``names``."""
     if isinstance(values, Tensor):
         return [values] * len(names)
-    parts = []
-    for key, name in zip(names if isinstance(values, Mapping) else range(len(values)), names, strict=True):
-        part = values[key]
-        if not isinstance(part, Tensor):
-            raise TypeError(f"The loss of task `{name}` should be a tensor. Found {type(part).__name__}.")
-        if part.ndim:
-            if part.numel() != 1:
-                raise ValueError(f"The loss of task `{name}` should be a scalar. Found shape {tuple(part.shape)}.")
-            part = part.reshape(())
-        parts.append(part)
-    return parts
+    parts = [values[name] for name in names] if isinstance(values, Mapping) else list(values)
+    if {*map(type, parts)} == {Tensor} and not any(map(_NDIM, parts)):
+        return parts
+    return [_scalar(name, part) for name, part in zip(names, parts, strict=True)]
+
+
+def _scalar(name: str, part: Tensor) -> Tensor:
+    if not isinstance(part, Tensor):
+        raise TypeError(f"The loss of task `{name}` should be a tensor. Found {type(part).__name__}.")
+    if part.ndim:
+        if part.numel() != 1:
+            raise ValueError(f"The loss of task `{name}` should be a scalar. Found shape {tuple(part.shape)}.")
+        part = part.reshape(())
+    return part
+
+
+def _constant(names: tuple[str, ...], parts: Sequence[Tensor]) -> tuple[str, ...]:
+    """Return the tasks whose total depends on no parameter."""
+    if all(map(_REQUIRES_GRAD, parts)):
+        return ()
+    return tuple(name for name, part in zip(names, parts, strict=True) if not part.requires_grad)
 
 
 def _counts(names: tuple[str, ...], counts: Any, total: Tensor) -> Tensor:

@@ -71,7 +71,7 @@ def test_a_loss_of_zero_is_valid_after_the_first_and_is_pulled_no_further(make: 
 
 
 @every_method
-@pytest.mark.parametrize(("scale", "found"), [((0.0, 1.0), "Found 0.0"), ((-1.0, 1.0), "Found -1.0")])
+@pytest.mark.parametrize(("scale", "found"), [((0.0, 1.0), "first loss. Found 0.0"), ((-1.0, 1.0), "Found -1.0")])
 def test_a_first_loss_of_zero_and_a_negative_loss_change_nothing(
     make: Callable[..., Stepper[Any]], scale: tuple[float, float], found: str
 ) -> None:

@@ -26,11 +26,11 @@ def sims(model: nn.Module, p: float) -> Stepper[Any]:
 
 
 def log_merit(model: nn.Module, p: float) -> Stepper[Any]:
-    return Scalarized(model, LogMerit(preference={"a": p}, tasks=TASKS), outer=partial(Adam, lr=0.1))
+    return Scalarized(model, LogMerit(preference={"a": p}), outer=partial(Adam, lr=0.1))
 
 
 def gls(model: nn.Module, p: float) -> Stepper[Any]:
-    return Scalarized(model, GLS(preference={"a": p}, tasks=TASKS), outer=partial(Adam, lr=0.1))
+    return Scalarized(model, GLS(preference={"a": p}), outer=partial(Adam, lr=0.1))
 
 
 def trained(make: Any) -> tuple[nn.Module, dict[str, Any]]:

@@ -41,6 +41,12 @@ def test_an_optimizer_is_made_by_a_factory(stepper: str) -> None:
 
 
 @pytest.mark.parametrize("stepper", STEPPERS)
+def test_a_model_is_a_module(stepper: str) -> None:
+    for wrong, found in ((None, "NoneType"), ("net", "str"), (nn.Linear, "the class `Linear`")):
+        assert_fails(lambda wrong=wrong: STEPPERS[stepper](wrong, OUTER), "`model`", found, error=TypeError)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("stepper", STEPPERS)
 def test_an_optimizer_of_other_parameters_is_an_error(stepper: str) -> None:
     model, elsewhere = network(), nn.Linear(3, 2)
 

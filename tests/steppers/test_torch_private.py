@@ -163,6 +163,20 @@ def check_tables() -> None:
         assert private.signature(model) != before, change
 
 
+class Counting(nn.Module):
+    def get_extra_state(self) -> int:
+        return 1
+
+
+def check_states() -> None:
+    assert private.is_stateless(nn.ReLU())
+    buffered, hooked = nn.Module(), nn.ReLU()
+    buffered.register_buffer("seen", torch.zeros(1))
+    hooked.register_state_dict_post_hook(lambda *_: None)  # type: ignore[no-untyped-call]
+    for module in (nn.Linear(1, 1), nn.Sequential(nn.ReLU()), Counting(), buffered, hooked):
+        assert not private.is_stateless(module), module
+
+
 CHECKS: dict[str, Callable[[], None]] = {
     "torch._amp_foreach_non_finite_check_and_unscale_": check_kernel,
     "GradScaler._per_optimizer_states": check_scaler,
@@ -170,6 +184,7 @@ CHECKS: dict[str, Callable[[], None]] = {
     "the tables of forward hooks of modules": check_hooks,
     "the tables of hooks of gradients": check_gradient_hooks,
     "the tables of parameters and modules": check_tables,
+    "the tables of what the state of a module holds": check_states,
     "torch.utils._pytree.tree_map_only": check_trees,
     "torch::autograd::AccumulateGrad and its `variable`": check_graph,
     "the prefix `_orig_mod.` of `torch.compile`": check_compiled_names,

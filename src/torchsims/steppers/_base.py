@@ -120,7 +120,7 @@ class Stepper(Saved, Generic[R]):
                     autocast=autocast,
                 )
                 self._save(batch)
-                self._ranks.broadcast([tensor for buffers in self._all_buffers() for tensor in buffers.tensors()])
+                self._ranks.broadcast(lambda: [tensor for each in self._all_buffers() for tensor in each.tensors()])
                 self._drop_gradients()
                 report = self._gradients(batch, scaler)
                 if report.skipped is not None:
@@ -292,7 +292,7 @@ class Stepper(Saved, Generic[R]):
         if torch.is_inference_mode_enabled():
             raise RuntimeError("A step should be taken outside `torch.inference_mode`. Found it enabled.")
         self._check_parameters()
-        self._check_replicas(self._replicated())
+        self._check_replicas(self._replicated)
 
     def _check_idle(self) -> None:
         """Raise inside of a closure, and if the model holds the values of another copy."""

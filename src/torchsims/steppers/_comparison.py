@@ -13,7 +13,7 @@ __all__ = ["Comparison", "compare"]
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Comparison:
     r"""What a step needs of the merit function.
 

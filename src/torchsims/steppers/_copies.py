@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from torchsims.steppers._distributed import Ranks
-from torchsims.steppers._torch_private import clones, overwrite, share_hooks, signature
+from torchsims.steppers._torch_private import Structure, clones, overwrite, share_hooks
 
 __all__ = ["Buffers", "Challenger", "JointChallenger", "Lent", "SequentialChallenger"]
 
@@ -194,22 +194,25 @@ class JointChallenger(Challenger):
         self._twin.zero_grad(set_to_none=True)
         self.parameters = [p for p in self._twin.parameters() if p.requires_grad]
         self.buffers = self.module_buffers = Buffers(self._twin)
-        self._seen: list[object] = []
-        self._pairs: list[tuple[nn.Module, nn.Module]] = []
+        self._look()
 
     @contextmanager
     def module(self) -> Iterator[nn.Module]:
-        now = signature(self._model)
-        if now != self._seen:
+        if self._structure.signature() != self._seen:
             self._check_frozen()
-            self._pairs = list(zip(self._twin.modules(), self._model.modules(), strict=True))
-            self._seen = now
+            self._look()
         for twin, original in self._pairs:
             if twin.training is not original.training:
                 twin.training = original.training
         for mine, p in zip(self.parameters, self._theta, strict=True):
             share_hooks(p, mine)
         yield self._twin
+
+    def _look(self) -> None:
+        """Remember what the model is made of now, and which module of it belongs to which of the second one."""
+        self._structure = Structure(self._model)
+        self._seen = self._structure.signature()
+        self._pairs = list(zip(self._twin.modules(), self._model.modules(), strict=True))
 
     def _check_frozen(self) -> None:
         if list(map(id, self._frozen)) != list(map(id, _frozen(self._model))):

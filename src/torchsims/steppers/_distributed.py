@@ -26,6 +26,7 @@ class Ranks:
     def __init__(self, model: nn.Module, process_group: Any = None) -> None:
         self.size = 1
         self.device = next(model.parameters()).device
+        self.one = torch.ones((), device=self.device)  # for kernels that take a factor
         self._ddp: Any = None
         self._shards: list[Any] = []
         self._entrances: list[nn.Module] = []
@@ -199,11 +200,11 @@ class Ranks:
 
         return back
 
-    def broadcast(self, buffers: Sequence[Tensor]) -> None:
+    def broadcast(self, buffers: Callable[[], Sequence[Tensor]]) -> None:
         """Give every rank the buffers of the first one, if the wrapper is configured to."""
         if self.size == 1 or self._ddp is None or not self._ddp.broadcast_buffers:
             return
-        self.broadcast_first(buffers)
+        self.broadcast_first(buffers())
 
     def broadcast_first(self, tensors: Sequence[Tensor]) -> None:
         """Give every rank the values of the first one."""

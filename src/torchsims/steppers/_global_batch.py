@@ -29,7 +29,7 @@ class Sums(Protocol):
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class GlobalBatch:
     """The losses of the global batch at one copy.
 
@@ -155,6 +155,8 @@ def check_losses(
         where: the copy, for the message.
         first: the first losses above their bounds, if a share of them is a floor; losses may then be at their bounds.
     """
+    if all(map(isfinite, losses)) and (not positive or (not lower_bounds and min(losses) > 0)):
+        return
     for name, loss, known, floor in zip(tasks.names, losses, labelled, first or [0.0] * len(losses), strict=True):
         if not known:
             continue
@@ -163,4 +165,6 @@ def check_losses(
         bound = lower_bounds.get(name, 0.0)
         if positive and not (loss > bound or (loss == bound and floor > 0)):
             hint = "" if loss > 0 or name in lower_bounds else "; if it can be lower, say so with `lower_bounds`"
+            if first and loss == bound:
+                hint = " in its first step, for the floor is a share of its first loss"
             raise ValueError(f"The loss of task `{name}` should be above {bound:g}{hint}. Found {loss} at {where}.")

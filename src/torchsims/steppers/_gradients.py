@@ -3,6 +3,8 @@
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from itertools import chain
+from operator import attrgetter
 from typing import NoReturn
 
 import torch
@@ -19,13 +21,16 @@ __all__ = [
     "add_proximal",
     "all_finite",
     "clip",
-    "gradients_finite",
     "inform_scaler",
+    "nonfinite_gradients",
     "raise_nonfinite_gradients",
     "reduce_and_unscale",
     "squared_distance",
     "unscale",
 ]
+
+_IS_SPARSE = attrgetter("is_sparse")
+_KIND = attrgetter("device", "dtype")
 
 
 def reduce_and_unscale(
@@ -48,21 +53,24 @@ def reduce_and_unscale(
         scaler.unscale_(optimizer)
 
 
-def gradients_finite(optimizer: Optimizer, ranks: Ranks) -> Tensor:
-    """Return whether all gradients are finite on all ranks."""
-    gradients = [p.grad for p in parameters_of(optimizer) if p.grad is not None]
-    return all_finite(list(map(ranks.local, gradients)), ranks)
+def nonfinite_gradients(ranks: Ranks, *optimizers: Optimizer) -> Tensor:
+    """Return a number that is not zero if any gradient is NaN or infinite, on any rank."""
+    parameters = chain.from_iterable(map(parameters_of, optimizers))
+    gradients = [gradient for p in parameters if (gradient := p.grad) is not None]
+    if ranks.sharded or any(map(_IS_SPARSE, gradients)):
+        gradients = list(map(ranks.local, gradients))
+    return _multiply_and_check(gradients, ranks.one, ranks)
 
 
 def all_finite(tensors: Sequence[Tensor], ranks: Ranks) -> Tensor:
     """Return whether tensors that belong to no optimizer yet are finite, on all ranks."""
-    return _checked(tensors, torch.ones((), device=ranks.device), ranks)
+    return _multiply_and_check(tensors, ranks.one, ranks) == 0
 
 
 @torch.no_grad()
 def unscale(gradients: Sequence[Tensor], scale: Callable[[Tensor], Tensor], ranks: Ranks) -> Tensor:
     """Divide gradients that are not in `.grad` yet by the scale; return whether all are finite, on all ranks."""
-    return _checked(gradients, 1 / scale(torch.ones((), device=ranks.device)), ranks)
+    return _multiply_and_check(gradients, 1 / scale(ranks.one), ranks) == 0
 
 
 @torch.no_grad()
@@ -80,15 +88,15 @@ def inform_scaler(scaler: GradScaler | None, optimizer: Optimizer, sound: bool) 
         p.grad = gradient
 
 
-def _checked(gradients: Sequence[Tensor], factor: Tensor, ranks: Ranks) -> Tensor:
-    """Multiply gradients by a factor and return whether all are finite, on all ranks."""
-    gradients = [torch.view_as_real(g) if g.is_complex() else g for g in gradients]
+def _multiply_and_check(gradients: Sequence[Tensor], factor: Tensor, ranks: Ranks) -> Tensor:
+    """Multiply gradients by a factor; return a number that is not zero if any is NaN or infinite, on any rank."""
+    if {*map(_KIND, gradients)} == {(ranks.device, torch.float32)}:
+        return ranks.sum(unscale_and_check_(gradients, factor))
     groups: defaultdict[tuple[torch.device, torch.dtype], list[Tensor]] = defaultdict(list)
-    for g in gradients:
+    for g in [torch.view_as_real(g) if g.is_complex() else g for g in gradients]:
         groups[g.device, g.dtype].append(g)
     found = [unscale_and_check_(group, factor).to(ranks.device) for group in groups.values()]
-    bad = found[0] if len(found) == 1 else torch.cat([*found, factor.new_zeros(1)]).sum()
-    return ranks.all(bad == 0)
+    return ranks.sum(torch.cat([*found, factor.new_zeros(1)]).sum())
 
 
 @torch.no_grad()

@@ -1,13 +1,13 @@
 """What a stepper needs of its arguments and of a model: checked at construction, and before every step."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import final
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
-from torchsims.steppers._torch_private import signature
+from torchsims.steppers._torch_private import Structure
 
 __all__ = ["ParameterCheck", "check_copyable", "check_object", "check_tensors", "check_wrapped", "renormalized_weights"]
 
@@ -16,11 +16,15 @@ def check_object(option: str, value: object, kind: type, example: str) -> None:
     """Raise if an option holds the name or the class of something, or anything else, instead of an object."""
     if value is not None and not isinstance(value, kind):
         found = f"the class `{value.__name__}`" if isinstance(value, type) else repr(value)
-        raise TypeError(f"Parameter `{option}` should be an object, such as `{example}`. Found {found}.")
+        what = "a mapping" if kind is Mapping else "an object"
+        raise TypeError(f"Parameter `{option}` should be {what}, such as `{example}`. Found {found}.")
 
 
 def check_tensors(model: nn.Module) -> None:
-    """Raise if the model has no trainable parameter, or tensors that cannot be copied."""
+    """Raise if the model is none, has no trainable parameter, or has tensors that cannot be copied."""
+    if not isinstance(model, nn.Module):
+        found = f"the class `{model.__name__}`" if isinstance(model, type) else type(model).__name__
+        raise TypeError(f"Parameter `model` should be a module. Found {found}.")
     if not any(p.requires_grad for p in model.parameters()):
         raise ValueError("The model should have trainable parameters. Found none that requires a gradient.")
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):
@@ -105,13 +109,14 @@ class ParameterCheck:
 
     def __init__(self, model: nn.Module, clean: Callable[[str], str], sharded: bool) -> None:
         self._model, self._clean, self._sharded = model, clean, sharded
-        self._before = signature(model)
+        self._structure = Structure(model)
+        self._before = self._structure.signature()
         self._trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self._frozen = {name: p for name, p in model.named_parameters() if not p.requires_grad}
         self._kinds = [_kind(p) for p in self._trainable.values()]
 
     def __call__(self) -> None:
-        if not self._sharded and signature(self._model) == self._before:
+        if not self._sharded and self._structure.signature() == self._before:
             return
         changed = [f"`{self._clean(name)}` {how}" for name, how in self._changes()]
         if changed:
@@ -126,7 +131,8 @@ class ParameterCheck:
                     f"Found `{self._clean(name)}` in {_kind(p)} instead of {kind}: "
                     "convert the model first, then make the method."
                 )
-        self._before = signature(self._model)  # that of a copy, for example
+        self._structure = Structure(self._model)  # that of a copy, for example
+        self._before = self._structure.signature()
 
     def _changes(self) -> Iterator[tuple[str, str]]:
         now = self._trainable | self._frozen if self._sharded else dict(self._model.named_parameters())

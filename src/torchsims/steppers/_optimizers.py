@@ -5,6 +5,8 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
+from itertools import chain
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 from torch import Tensor, nn
@@ -31,6 +33,8 @@ OptimizerFactory: TypeAlias = Callable[[list[tuple[str, nn.Parameter]]], Optimiz
 _method_steps: ContextVar[bool] = ContextVar("method_steps", default=False)
 
 _CONSTANT = (int, float, str, bool, type(None))
+_CONSTANT_TYPES = {*_CONSTANT}
+_PARAMS = itemgetter("params")
 
 
 def make_optimizer(
@@ -129,49 +133,57 @@ def load_optimizer(optimizer: Optimizer, state: Mapping[str, Any]) -> None:
 def restorer(optimizer: Optimizer) -> Callable[[], None]:
     """Return a function that restores the optimizer and its parameters as they are now, in place."""
     tensors: list[Tensor] = list(parameters_of(optimizer))
-    state = [(p, _remember(each, tensors)) for p, each in optimizer.state.items()]  # no dict: parameters hash slowly
-    groups = [{**_remember(_options(group), tensors), "params": group["params"]} for group in optimizer.param_groups]
-    attributes = {name: each for name, each in vars(optimizer).items() if isinstance(each, _CONSTANT)}
-    held = [each for each in vars(optimizer).values() if isinstance(each, Optimizer)]
+    state = _remember_state(optimizer.state, tensors)
+    groups = [_remember_group(group, tensors) for group in optimizer.param_groups]
+    attributes = dict(vars(optimizer))
+    held = [each for each in attributes.values() if isinstance(each, Optimizer)]
     inside = [restorer(each) for each in held if each.state is not optimizer.state]  # a wrapper with a state of its own
     values = clones(tensors)
 
     def back() -> None:
         overwrite(tensors, values)
+        vars(optimizer).update(attributes)
         optimizer.state.clear()
         optimizer.state.update(state)
         for group, saved in zip(optimizer.param_groups, groups, strict=True):
             group.clear()
             group.update(saved)
-        vars(optimizer).update(attributes)
         for each in inside:
             each()
 
     return back
 
 
-def _options(group: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in group.items() if name != "params"}
+def _remember_state(state: Mapping[Any, Any], tensors: list[Tensor]) -> list[tuple[Any, Any]]:
+    """Return a copy of the state by parameter, in no dict because parameters hash slowly; tensors as below."""
+    if {*map(type, state.values())} == {dict}:
+        flat = list(chain.from_iterable(map(dict.values, state.values())))
+        if {*map(type, flat)} == {Tensor}:  # the usual state
+            tensors += flat
+            return list(zip(state, map(dict, state.values()), strict=True))
+    return [(p, _remember(each, tensors)) for p, each in state.items()]
+
+
+def _remember_group(group: dict[str, Any], tensors: list[Tensor]) -> dict[str, Any]:
+    """Return a copy of the options of a group; its list of parameters is put back as it is."""
+    changeable = {
+        name: value for name, value in group.items() if type(value) not in _CONSTANT_TYPES and name != "params"
+    }
+    return {**group, **_remember(changeable, tensors)}
 
 
 def _remember(value: Any, tensors: list[Tensor]) -> Any:
     """Return a copy of containers, and add the tensors in them, which are not copied, to a list."""
     if isinstance(value, dict):
-        copied = dict(value)
-        if {*map(type, value.values())} == {Tensor}:  # the usual state of a parameter
-            tensors += value.values()
-            return copied
-        for key, each in value.items():
-            if type(each) not in _CONSTANT:
-                copied[key] = _remember(each, tensors)
-        return copied
+        return {key: _remember(each, tensors) for key, each in value.items()}
     if isinstance(value, Tensor):
         tensors.append(value)
         return value
     if isinstance(value, _CONSTANT):
         return value
     if isinstance(value, list | tuple):
-        return type(value)([_remember(each, tensors) for each in value])
+        constant = {*map(type, value)} <= _CONSTANT_TYPES
+        return type(value)(value if constant else [_remember(each, tensors) for each in value])
     return copy.deepcopy(value)
 
 
@@ -197,4 +209,4 @@ def same_options(first: Optimizer, second: Optimizer) -> bool:
 
 def parameters_of(optimizer: Optimizer) -> list[nn.Parameter]:
     """Return the parameters of all groups."""
-    return [p for group in optimizer.param_groups for p in group["params"]]
+    return list(chain.from_iterable(map(_PARAMS, optimizer.param_groups)))

@@ -13,7 +13,7 @@ from torchsims.losses import Reading, read
 from torchsims.steppers._copies import Buffers
 from torchsims.steppers._distributed import Ranks
 from torchsims.steppers._noise import Noise
-from torchsims.steppers._transaction import running_closure
+from torchsims.steppers._transaction import autocast_kinds, running_closure
 
 __all__ = ["Batch", "Pass", "Tasks", "outside_autocast"]
 
@@ -222,10 +222,9 @@ class Pass:
 
 def outside_autocast(device: torch.device) -> "_Modes":
     """Leave the autocast blocks around a step, which are meant for the closure, and provide a context with them."""
-    available = [kind for kind in sorted({"cpu", device.type}) if torch.amp.is_autocast_available(kind)]
     enabled = [
         partial(torch.autocast, kind, torch.get_autocast_dtype(kind), cache_enabled=torch.is_autocast_cache_enabled())
-        for kind in available
+        for kind in autocast_kinds(device.type)
         if torch.is_autocast_enabled(kind)
     ]
     inside = partial(_Modes, enabled) if enabled else nullcontext

@@ -1,6 +1,6 @@
 """Copies of one model on several ranks: made equal at construction, and compared now and then."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import final
 
 import torch
@@ -45,11 +45,11 @@ class ReplicaCheck:
         self._ranks = ranks
         self._steps = 0
 
-    def __call__(self, named: Iterable[tuple[str, Tensor]]) -> None:
+    def __call__(self, named: Callable[[], Iterable[tuple[str, Tensor]]]) -> None:
         due, self._steps = self._steps % CHECK_EVERY == 0, self._steps + 1
         if self._ranks.size == 1 or self._ranks.sharded or not due:
             return
-        names, parameters = zip(*named, strict=True)
+        names, parameters = zip(*named(), strict=True)
         sums = torch.stack([_checksums(p).to(self._ranks.device) for p in parameters]).tolist()
         for rank, others in enumerate(self._ranks.gather(sums)):
             for name, p, mine, other in zip(names, parameters, sums, others, strict=True):

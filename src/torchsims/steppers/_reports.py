@@ -60,4 +60,6 @@ class MeritReport(Report):
 
 def nan_if_unlabelled(losses: Sequence[float], labelled: Sequence[float]) -> list[float]:
     """Return the losses, NaN for the tasks without labels."""
+    if all(labelled):
+        return list(losses)
     return [loss if label else float("nan") for loss, label in zip(losses, labelled, strict=True)]

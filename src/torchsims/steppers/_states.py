@@ -2,11 +2,12 @@
 
 import copy
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
 
-from torchsims.steppers._torch_private import clones
+from torchsims.steppers._torch_private import clones, is_stateless
 
 __all__ = ["check_parameters", "check_type", "copied_state", "reloader"]
 
@@ -22,6 +23,8 @@ def copied_state(state: Any) -> Any:
 
 def reloader(module: nn.Module) -> Callable[[], None]:
     """Return a function that loads the state that the module has now, and sets its mode."""
+    if is_stateless(module):
+        return partial(setattr, module, "training", module.training)
     state = dict(module.state_dict())
     kept = [name for name, each in state.items() if type(each) is Tensor]
     copies = dict(zip(kept, clones([state[name] for name in kept]), strict=True))

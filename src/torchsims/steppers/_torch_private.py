@@ -5,8 +5,9 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import chain
 from operator import attrgetter
-from typing import Any
+from typing import Any, final
 
 import torch
 from torch import Tensor, nn
@@ -15,10 +16,12 @@ from torch.optim import Optimizer
 from torch.utils._pytree import tree_map_only
 
 __all__ = [
+    "Structure",
     "clones",
     "forget_optimizers",
     "has_unscaled",
     "hook_restorer",
+    "is_stateless",
     "map_tensors",
     "outermost",
     "overwrite",
@@ -66,26 +69,50 @@ def _are_ordinary(tensors: Sequence[Tensor]) -> bool:
     return {*map(type, tensors)} <= {Tensor, nn.Parameter} and not any(map(_IS_SPARSE, tensors))
 
 
-def signature(module: nn.Module) -> list[object]:
-    """Return what is different if a parameter or module was added, removed, replaced, frozen or converted.
+@final
+class Structure:
+    """The parameters and modules that a module is made of.
 
-    It is quick to make and to compare. Ids are those of objects that someone holds.
+    It holds all of them, so that no other object gets the id of one that was removed.
     """
-    found: list[object] = []
-    for name, p in module._parameters.items():
-        found += (name, id(p)) if p is None else (name, id(p), p.requires_grad, p.dtype, p.device)
-    for name, child in module._modules.items():
-        if child is not None:
-            found += (name, id(child), signature(child))
-    return found
+
+    def __init__(self, module: nn.Module) -> None:
+        self._modules = list(module.modules())
+        self._of_parameters = [each._parameters for each in self._modules]
+        self._tables: list[dict[str, Any]] = [*self._of_parameters, *(each._modules for each in self._modules)]
+        self._parameters = list(module.parameters())
+
+    def signature(self) -> list[object]:
+        """Return what is different if a parameter or module was added, removed, replaced, frozen or converted.
+
+        It is quick to make and to compare: a step looks at it before anything else.
+        """
+        parameters = [p for p in chain.from_iterable(map(dict.values, self._of_parameters)) if p is not None]
+        everything = chain.from_iterable(map(dict.values, self._tables))
+        names = chain.from_iterable(self._tables)
+        return [*map(len, self._tables), *names, *map(id, everything), *map(_KIND, parameters)]
+
+
+_KIND = attrgetter("requires_grad", "dtype", "device")
+
+
+def signature(module: nn.Module) -> list[object]:
+    """Return the signature of what a module is made of now, which later changes can be compared with."""
+    return Structure(module).signature()
+
+
+def is_stateless(module: nn.Module) -> bool:
+    """Return whether a module has no parameters, no buffers, no modules in it, and no other state that it saves."""
+    plain = type(module).get_extra_state is nn.Module.get_extra_state and not module._state_dict_hooks
+    return plain and not (module._parameters or module._buffers or module._modules)
 
 
 def share_hooks(source: Tensor, target: Tensor) -> None:
     """Let the hooks of a parameter's gradient be those of another parameter."""
-    for name in ("_backward_hooks", "_post_accumulate_grad_hooks"):
-        hooks = getattr(source, name)
-        if getattr(target, name) is not hooks:
-            setattr(target, name, hooks)
+    if target._backward_hooks is not source._backward_hooks:
+        target._backward_hooks = source._backward_hooks
+    if target._post_accumulate_grad_hooks is not source._post_accumulate_grad_hooks:
+        target._post_accumulate_grad_hooks = source._post_accumulate_grad_hooks
 
 
 def unscale_and_check_(gradients: Sequence[Tensor], factor: Tensor) -> Tensor:

@@ -6,7 +6,8 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from operator import is_not
+from functools import cache
+from operator import attrgetter, is_not
 from typing import Generic, TypeVar, final
 
 import torch
@@ -14,12 +15,14 @@ from torch import Tensor
 
 from torchsims.steppers._reports import Report
 
-__all__ = ["Transaction", "check_outside_closure", "running_closure"]
+__all__ = ["Transaction", "autocast_kinds", "check_outside_closure", "running_closure"]
 
 R = TypeVar("R", bound=Report)
 Reversal = Callable[[], None]
 
 _BACKWARD = "A closure should only compute losses. Found a call of `backward` inside of it: leave that to the method."
+
+_GRAD = attrgetter("grad")
 
 _closure_runs: ContextVar[bool] = ContextVar("closure_runs", default=False)
 
@@ -82,6 +85,12 @@ class Transaction(Generic[R]):
             self.commit()
 
 
+@cache
+def autocast_kinds(device_type: str) -> tuple[str, ...]:
+    """Return the types of devices whose autocast may be in use around a model: its own and the host."""
+    return tuple(kind for kind in sorted({"cpu", device_type}) if torch.amp.is_autocast_available(kind))
+
+
 def _do_nothing() -> None:
     pass
 
@@ -89,7 +98,7 @@ def _do_nothing() -> None:
 def _mode_restorer(device: torch.device) -> Reversal:
     """Return a function that enables gradients and autocast as now, should a block with them be interrupted."""
     gradients, cache = torch.is_grad_enabled(), torch.is_autocast_cache_enabled()
-    kinds = [kind for kind in {"cpu", device.type} if torch.amp.is_autocast_available(kind)]
+    kinds = autocast_kinds(device.type)
     autocast = [(kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in kinds]
 
     def back() -> None:
@@ -115,14 +124,14 @@ class running_closure:  # noqa: N801  # used as a function, and a class is quick
         self._parameters = parameters
 
     def __enter__(self) -> None:
-        self._gradients = [p.grad for p in self._parameters]
+        self._gradients = [*map(_GRAD, self._parameters)]
         _closure_runs.set(True)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         _closure_runs.set(False)
         if isinstance(error, RuntimeError) and _raised_by_backward(error):
             raise RuntimeError(_BACKWARD) from error
-        if kind is None and any(map(is_not, [p.grad for p in self._parameters], self._gradients)):
+        if kind is None and any(map(is_not, map(_GRAD, self._parameters), self._gradients)):
             raise RuntimeError(_BACKWARD)
 
 

@@ -95,7 +95,7 @@ class TwoCopies(Stepper[MeritReport]):
 
     def _check_idle(self) -> None:
         super()._check_idle()
-        if any(copy is not None and copy.lent for copy in (self._challenger, self._iterate)):
+        if self._challenger.lent or (self._iterate is not None and self._iterate.lent):
             raise RuntimeError(
                 "The model should hold its own parameters. "
                 "Found those of the challenger or the random iterate: leave the `with` block first."

@@ -15,7 +15,7 @@ from torchsims.aggregations import Aggregation, WeightedAggregation, from_torchj
 from torchsims.normalizers import Normalizer
 from torchsims.steppers._base import Stepper
 from torchsims.steppers._global_batch import GlobalBatch, check_counts, check_losses, to_host
-from torchsims.steppers._gradients import gradients_finite, inform_scaler, raise_nonfinite_gradients, unscale
+from torchsims.steppers._gradients import inform_scaler, nonfinite_gradients, raise_nonfinite_gradients, unscale
 from torchsims.steppers._held_weights import HeldWeights, WeightedPass
 from torchsims.steppers._model_checks import check_object
 from torchsims.steppers._noise import Generator
@@ -137,8 +137,8 @@ class Aggregated(Stepper[Report]):
         )
         if self._ranks.sharded:
             raise ValueError(
-                "Gradient-level methods compare whole gradients, which a sharded model never holds. "
-                "Found one sharded with `fully_shard`: use `DistributedDataParallel` or a plain model."
+                "Gradient-level methods take a gradient per task, which `fully_shard` does not reduce over the ranks: "
+                "use `DistributedDataParallel` or a plain model."
             )
         if not chunk > 0:
             raise ValueError(f"Parameter `chunk` should be positive. Found `chunk = {chunk}`.")
@@ -170,10 +170,9 @@ class Aggregated(Stepper[Report]):
         term = self._regularize(self.model, self._buffers)
         if term is not None:
             term.add_to(self._theta, self._ranks)
-        sound = gradients_finite(self.outer, self._ranks)
-        weights, (finite,), *found = to_host(w, sound, *tensors_of(term))
+        weights, (bad,), *found = to_host(w, nonfinite_gradients(self._ranks, self.outer), *tensors_of(term))
         report = replace(report, regularizer=check_terms(found, "the model"))
-        if not finite:
+        if bad:
             if scaler is None:
                 raise ValueError(
                     f"The direction of `{self.aggregation.name}` should be finite, as all gradients are. "

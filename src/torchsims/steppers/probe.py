@@ -8,6 +8,7 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
+from torchsims.steppers._accumulation import check_closure
 from torchsims.steppers._copies import Buffers
 from torchsims.steppers._distributed import Ranks
 from torchsims.steppers._global_batch import check_counts, check_losses, reduce_losses, to_host
@@ -118,9 +119,10 @@ class GradientProbe:
             *micro_batches: the batch.
             scale: what losses are multiplied with before, and gradients divided by after each backward pass.
         """
+        check_closure(task_losses)
         if torch.is_inference_mode_enabled():
             raise RuntimeError("Gradients should be measured outside `torch.inference_mode`. Found it enabled.")
-        self._check_replicas([(f"`{name}`", p) for name, p in zip(self._names, self._parameters, strict=True)])
+        self._check_replicas(lambda: [(f"`{name}`", p) for name, p in zip(self._names, self._parameters, strict=True)])
         transaction: Transaction[Report] = Transaction(self._ranks.device, lambda: None)
         for reversal in (self._buffers.snapshot(), value_restorer(self._renormalized), self._ranks.restorer()):
             transaction.if_failed(reversal)
@@ -136,7 +138,7 @@ class GradientProbe:
                     scale=lambda total: total * scale,
                     autocast=autocast,
                 )
-                self._ranks.broadcast(self._buffers.tensors())
+                self._ranks.broadcast(self._buffers.tensors)
                 return self._measure(batch)
         finally:
             transaction.fail()  # whether it succeeded or not

@@ -14,7 +14,7 @@ from torchsims.normalizers import Normalizer
 from torchsims.scalarizations import Scalarization, from_torchjd
 from torchsims.steppers._base import Stepper
 from torchsims.steppers._global_batch import GlobalBatch, check_counts, check_losses, to_host
-from torchsims.steppers._gradients import gradients_finite, raise_nonfinite_gradients, reduce_and_unscale
+from torchsims.steppers._gradients import nonfinite_gradients, raise_nonfinite_gradients, reduce_and_unscale
 from torchsims.steppers._model_checks import check_object
 from torchsims.steppers._noise import Generator
 from torchsims.steppers._optimizers import OptimizerFactory, load_optimizer, make_optimizer
@@ -102,14 +102,16 @@ class Scalarized(Stepper[ObjectiveReport]):
         early = self._early_coefficients(batch)
         here = Pass(batch, self.model, self._buffers, keep_graph=batch.single, coefficients=early)
         (reduced,) = self._reduce_losses(here)
+        self.scalarization.name_tasks(self._tasks.names)
         self._remember_scalars(reduced.losses if here.scalars else None)
         objective, coefficients, own = self._differentiate(reduced)
         if early is None:
             here.backward(reduced.per_total(coefficients))
         reduce_and_unscale(self.outer, self._theta, self._ranks, scaler, here.connected)
         # After unscaling: the method's own gradients come from the losses and were never scaled.
-        for p, gradient in zip(self.scalarization.parameters(), own, strict=True):
-            p.grad = gradient
+        if own:
+            for p, gradient in zip(self.scalarization.parameters(), own, strict=True):
+                p.grad = gradient
         term = self._regularize(self.model, self._buffers)
         if term is not None:
             term.add_to(self._theta, self._ranks)
@@ -186,13 +188,13 @@ class Scalarized(Stepper[ObjectiveReport]):
         scaled: bool,
     ) -> ObjectiveReport:
         floor = self.scalarization.first_losses
-        counts, labelled, losses, w, (value,), (sound,), first, *found = to_host(
+        counts, labelled, losses, w, (value,), (bad,), first, *found = to_host(
             reduced.counted,
             reduced.mask,
             reduced.losses,
             weights,
             objective,
-            gradients_finite(self.outer, self._ranks),
+            nonfinite_gradients(self._ranks, self.outer),
             None if floor is None else floor.first,
             *tensors_of(term),
         )
@@ -204,7 +206,7 @@ class Scalarized(Stepper[ObjectiveReport]):
         skipped = None
         if not any(labelled):
             skipped = NO_LABEL
-        elif not sound:
+        elif bad:
             if not scaled:
                 raise_nonfinite_gradients(batch, nullcontext(self.model), by_name(losses))
             skipped = OVERFLOW

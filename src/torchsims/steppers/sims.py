@@ -14,7 +14,7 @@ from torchsims.steppers._comparison import Comparison, compare
 from torchsims.steppers._global_batch import GlobalBatch, check_counts, check_losses, to_host
 from torchsims.steppers._gradients import (
     add_proximal,
-    gradients_finite,
+    nonfinite_gradients,
     raise_nonfinite_gradients,
     reduce_and_unscale,
     squared_distance,
@@ -141,6 +141,7 @@ class SIMS(TwoCopies):
         self.order, self.evaluation, self.seed = order, evaluation, seed
         check_object("transform", transform, Transform, "Log()")
         self.transform = self._default_transform() if transform is None else transform
+        check_object("preference", preference, Mapping, '{"depth": 2.0}')
         self._preference = None if preference is None else dict(preference)
         self._check_options()
         super().__init__(
@@ -235,7 +236,7 @@ class SIMS(TwoCopies):
 
     def _move_challenger(self) -> bool:
         """Let the challenger step before the model does; undone if the step fails. Return whether it moved."""
-        if not gradients_finite(self.inner, self._ranks):
+        if nonfinite_gradients(self._ranks, self.inner):
             return False
         self._transaction.if_unused(restorer(self.inner))
         with self._ranks.raise_on_all():
@@ -265,11 +266,11 @@ class SIMS(TwoCopies):
         h = compared.smooth
         if self.prox:
             h = h + 0.5 * self.prox * squared_distance(self._theta, self._challenger.parameters, self._ranks)
-        sound = [gradients_finite(optimizer, self._ranks) for optimizer in self._optimizers()]
+        nonfinite = nonfinite_gradients(self._ranks, *self._optimizers())
         floor = self._first.first if self._first is not None and self.transform.needs_reference else None
-        counts, labelled, losses, rivals, w, c, (value,), (outer_sound,), (inner_sound,), first, *found = to_host(
+        counts, labelled, losses, rivals, w, c, (value,), (bad,), first, *found = to_host(
             *(here.counted, here.mask, here.losses, there.losses, compared.weights, here.per_loss(compared.for_theta)),
-            *(h, *sound, floor, *tensors_of(*terms)),
+            *(h, nonfinite, floor, *tensors_of(*terms)),
         )
         labelled = labelled or [True] * len(losses)
         by_name = self._tasks.by_name
@@ -280,11 +281,11 @@ class SIMS(TwoCopies):
         skipped = None
         if not any(labelled):
             skipped = NO_LABEL
-        elif scaled and not (outer_sound and inner_sound):
+        elif bad and scaled:
             skipped = OVERFLOW
-        elif not outer_sound:
+        elif bad and nonfinite_gradients(self._ranks, self.outer):
             raise_nonfinite_gradients(batch, nullcontext(self.model), by_name(losses))
-        elif not inner_sound:
+        elif bad:
             raise_nonfinite_gradients(batch, self._challenger.module(), by_name(rivals))
         return MeritReport(
             losses=by_name(nan_if_unlabelled(losses, labelled)),
