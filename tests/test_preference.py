@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD
 
-from torchsims import SIMS, merit
+from torchsims import SIMS, Scalarized, merit
 from torchsims.scalarizations import GLS, PBI, STCH, LogMerit, Scalarization
 
 DOUBLE = torch.float64
@@ -227,7 +227,7 @@ def test_f0_has_the_weights_as_its_derivatives_where_there_is_no_penalty() -> No
     assert w[1] == 0
 
 
-@pytest.mark.parametrize("method", [LogMerit, GLS, STCH])
+@pytest.mark.parametrize("method", [LogMerit, GLS, STCH, PBI])
 def test_bad_preferences_are_refused(method: Callable[..., Scalarization]) -> None:
     values: tuple[Any, ...] = (0.0, -1.0, float("nan"), float("inf"), "2")
     for value in values:
@@ -235,6 +235,9 @@ def test_bad_preferences_are_refused(method: Callable[..., Scalarization]) -> No
             method(preference={"a": value}, tasks=("a", "b"))
     with pytest.raises(ValueError, match=r"should name tasks among \['a', 'b'\]\. Found `preference` for \['c'\]"):
         method(preference={"c": 1.0}, tasks=("a", "b"))
+    for wrong in ([1.0, 2.0], "a", 2.0):
+        with pytest.raises(TypeError, match=r'`preference` should be a mapping, such as `{"depth": 2\.0}`\. Found '):
+            method(preference=wrong)
 
 
 def test_equal_preferences_are_the_preference_objective_and_none_is_the_method_without() -> None:
@@ -265,3 +268,107 @@ def test_runs_side_by_side_may_have_preferences_of_their_own(make: Callable[...,
         torch.testing.assert_close(found, torch.stack([torch.stack(row) for row in alone]))
     with pytest.raises(ValueError, match="`preference` should be positive"):
         make(preference={"a": torch.tensor([1.0, 0.0])}, tasks=names)
+
+
+PARTLY = [*MONOTONE.values(), STCH, PBI]
+NAMED = {"c": torch.tensor(3.0), "a": torch.tensor(0.5), "b": torch.tensor(2.0)}  # not sorted
+
+
+class Three(nn.Module):
+    """Three parameters, with a loss each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.x = nn.Parameter(torch.tensor([1.0, 2.0, 3.0], dtype=DOUBLE))
+
+    def named(self) -> dict[str, Tensor]:
+        square = 1 + self.x.square() + self.x.sum().square()
+        return {"c": 5 * square[2], "a": square[0], "b": 0.1 * square[1]}
+
+
+def stepper(method: Scalarization) -> tuple[Three, Scalarized]:
+    model = Three()
+    return model, Scalarized(model, method, outer=partial(SGD, lr=0.01))
+
+
+@pytest.mark.parametrize("make", PARTLY)
+def test_tasks_that_are_not_named_have_preference_one(make: Callable[..., Scalarization]) -> None:
+    values = torch.tensor([0.5, 2.0, 3.0])
+    known = make(preference={"a": 1.0, "b": 2.0, "c": 1.0}, tasks=("a", "b", "c"))
+    partly = make(preference={"b": 2.0})
+    for factor in (1.0, 0.7):  # the first losses, and others
+        expected = known(factor * values)
+        assert torch.equal(partly({task: factor * loss for task, loss in NAMED.items()}), expected)
+    assert torch.equal(partly.eval()(0.7 * values), known.eval()(0.7 * values))  # in the order of the names so far
+    others = make(preference={"b": 1.0})
+    others(NAMED)
+    assert not torch.equal(others.eval()(0.7 * values), known(0.7 * values))
+
+
+@pytest.mark.parametrize("make", PARTLY)
+def test_steps_learn_the_names_of_the_tasks_and_go_on_from_a_state(make: Callable[..., Scalarization]) -> None:
+    (model, partly), (twin, known) = (
+        stepper(make(preference={"b": 2.0})),
+        stepper(make(preference={"b": 2.0}, tasks=("a", "b", "c"))),
+    )
+    for _ in range(3):
+        report, expected = (each.step(lambda model: model.named()) for each in (partly, known))
+        assert report.weights == expected.weights
+    other, resumed = stepper(make(preference={"b": 2.0}))
+    other.load_state_dict(model.state_dict())
+    resumed.load_state_dict(partly.state_dict())
+    for each in (partly, known, resumed):
+        each.step(lambda model: model.named())
+    assert torch.equal(model.x, twin.x)
+    assert torch.equal(model.x, other.x)
+
+
+@pytest.mark.parametrize("make", PARTLY)
+def test_a_preference_for_a_name_that_is_not_a_task_is_one_sentence_at_the_first_step(
+    make: Callable[..., Scalarization],
+) -> None:
+    sentence = r"^Parameter `preference` should name tasks among \['a', 'b', 'c'\]\. Found `preference` for \['d'\]\.$"
+    with pytest.raises(ValueError, match=sentence):
+        make(preference={"d": 2.0, "b": 2.0})(NAMED)
+    model, method = stepper(make(preference={"d": 2.0}))
+    before = model.x.detach().clone()
+    with pytest.raises(ValueError, match=sentence):
+        method.step(lambda model: model.named())
+    assert torch.equal(model.x, before)
+    report = method.step(lambda model: {"d" if task == "b" else task: loss for task, loss in model.named().items()})
+    assert set(report.weights) == {"a", "c", "d"}  # the failed step has fixed nothing
+
+
+@pytest.mark.parametrize("make", PARTLY)
+def test_losses_without_names_are_counted_in_a_step_and_need_all_names_elsewhere(
+    make: Callable[..., Scalarization],
+) -> None:
+    _, counted = stepper(make(preference={"1": 2.0}))
+    _, named = stepper(make(preference={"b": 2.0}))
+    rows = (counted.step(lambda model: [model.named()[task] for task in "abc"]), named.step(lambda m: m.named()))
+    assert list(rows[0].weights.values()) == list(rows[1].weights.values())
+    sentence = (
+        r"^Parameter `tasks` should name all tasks where the losses have no names\. Found 3 losses, and \['b'\]\.$"
+    )
+    with pytest.raises(ValueError, match=sentence):
+        make(preference={"b": 2.0})(torch.tensor([0.5, 2.0, 3.0]))
+    make(preference={"a": 1.0, "b": 2.0, "c": 1.0})(torch.tensor([0.5, 2.0, 3.0]))
+
+
+def test_an_ideal_point_by_name_names_the_tasks_of_a_preference() -> None:
+    for method in (STCH, PBI):
+        partly = method(ideal={"a": 0.1, "b": 0.2, "c": 0.3}, preference={"b": 2.0})
+        known = method(ideal=[0.1, 0.2, 0.3], preference={"b": 2.0}, tasks=list("abc"))
+        assert torch.equal(partly(NAMED), known(NAMED))
+        turned = method(ideal={"a": 0.1, "b": 0.2, "c": 0.3}, preference={"b": 2.0}, tasks=list("cba"))
+        torch.testing.assert_close(turned(torch.tensor([3.0, 2.0, 0.5])), known(NAMED))
+        with pytest.raises(ValueError, match=r"should name tasks among \['a', 'b'\]"):
+            method(ideal={"a": 0.1, "b": 0.2}, preference={"c": 2.0})
+
+
+def test_sims_takes_a_mapping_alone() -> None:
+    rates: dict[str, Any] = {"outer": partial(SGD, lr=0.01), "inner": partial(SGD, lr=0.02)}
+    wrong: Any
+    for wrong in ([1.0, 2.0], "a"):
+        with pytest.raises(TypeError, match=r'`preference` should be a mapping, such as `{"depth": 2\.0}`\. Found '):
+            SIMS(Three(), preference=wrong, **rates)

@@ -2,6 +2,7 @@
 
 import copy
 import io
+import math
 from collections.abc import Callable
 
 import pytest
@@ -109,12 +110,28 @@ def test_end_of_an_epoch_without_steps_changes_no_objective(case: LossLevel) -> 
     assert torch.equal(method(NOW), expected)
 
 
+def floored(*first: float) -> LogMerit:
+    """Return a method with a floor that has seen its first losses."""
+    method = LogMerit(floor=0.1)
+    method(torch.tensor(first))
+    return method
+
+
+def test_a_loss_may_be_zero_above_a_floor_in_a_loop_of_ones_own() -> None:
+    method = floored(2.0, 2.0)
+    losses = torch.tensor([0.0, 2.0], requires_grad=True)
+    method(losses).backward()
+    assert losses.grad is not None
+    assert (losses.grad > 0).all()
+
+
 REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: UW([]), "Parameter `tasks` should hold distinct names. Found `tasks = []`."),
     (lambda: IMTLL(["a", "a"]), "Parameter `tasks` should hold distinct names"),
     (lambda: UW("ab"), "Found `tasks = 'ab'`."),
     (lambda: DWA(0.0), "Parameter `temperature` should be positive. Found `temperature = 0.0`."),
-    (lambda: STCH(-1.0), "Parameter `mu` should be positive. Found `mu = -1.0`."),
+    (lambda: STCH(-1.0), "Parameter `mu` should be positive and finite. Found `mu = -1.0`."),
+    (lambda: STCH(math.inf), "Parameter `mu` should be positive and finite. Found `mu = inf`."),
     (lambda: STCH(warmup_epochs=-1), "Parameter `warmup_epochs` should not be negative"),
     (lambda: STCH(normalize=True, weights=[1.0]), "should be None with `normalize`"),
     (lambda: STCH(weights=[1.0, 0.0]), "Parameter `weights` should be positive"),
@@ -134,17 +151,24 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: FixedWeights({"a": 1.0})({"b": NOW[0]}), "The losses should be those of ['a']. Found ['b']."),
     (lambda: FAMO(gamma=-1.0), "Parameter `gamma` should not be negative"),
     (lambda: FAMO(lr=0.0), "Parameter `lr` should be positive"),
-    (lambda: LogMerit(0.0), "Parameter `tau` should be positive"),
+    (lambda: LogMerit(0.0), "Parameter `tau` should be positive and finite. Found `tau = 0.0`."),
+    (lambda: LogMerit(math.inf), "Parameter `tau` should be positive and finite. Found `tau = inf`."),
     (lambda: LogMerit(decay=1.0), "Parameter `decay` should be in [0, 1)"),
     (lambda: LogMerit(augment=-1.0), "Parameter `augment` should not be negative"),
-    (lambda: LDCMTL(["a"], penalty=-1.0), "Parameter `penalty` should not be negative. Found `penalty = -1.0`."),
+    (
+        lambda: LDCMTL(["a"], penalty=-1.0),
+        "Parameter `penalty` should be finite and not negative. Found `penalty = -1.0`.",
+    ),
     (lambda: LDCMTL(["a"], normalize="none"), "should be one of ('log', 'ratio'). Found `normalize = 'none'`."),  # type: ignore[arg-type]
     (lambda: LDCMTL(["a"], pairs="some"), "Parameter `pairs` should be one of ('neighbours', 'all')"),  # type: ignore[arg-type]
     (lambda: SLAW(1.0), "Parameter `decay` should be in [0, 1). Found `decay = 1.0`."),
     (lambda: UWSO(0.0), "Parameter `temperature` should be positive. Found `temperature = 0.0`."),
     (lambda: GO4Align(0), "Parameter `groups` should be a positive integer. Found `groups = 0`."),
     (lambda: GO4Align(2.5), "Parameter `groups` should be a positive integer"),  # type: ignore[arg-type]
-    (lambda: GO4Align(step_size=-1.0), "Parameter `step_size` should not be negative"),
+    (lambda: GO4Align(step_size=-1.0), "Parameter `step_size` should be finite and not negative"),
+    (lambda: GO4Align(step_size=math.inf), "Parameter `step_size` should be finite and not negative"),
+    (lambda: floored(0.0, 1.0), "The loss of task `0` should be above 0 for `LogMerit`, and finite. Found 0.0"),
+    (lambda: floored(1.0, 1.0)(torch.tensor([-0.5, 1.0])), "The loss of task `0` should be above 0"),
 ]
 
 

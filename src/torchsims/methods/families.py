@@ -181,6 +181,8 @@ class ScalarizedFamily(Family):
         regularizer: Regularizer | None = None,
     ) -> Stepper[Any]:
         normalizer = _normalizer(options)
+        if self._by_task is not None:
+            options[self._by_task] = dict.fromkeys(tasks, 1.0) | options.get(self._by_task, {})
         method = self._make(model, tasks, options)
         return Scalarized(model, method, outer=optimizer(1.0), normalize=normalizer, regularizer=regularizer)
 

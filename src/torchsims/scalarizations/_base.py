@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from torchsims._statistics import FirstLosses, WithStatistics
+from torchsims.scalarizations._preference import Preference, Preferences
 from torchsims.spaces import Space
 
 Losses: TypeAlias = Mapping[str, Tensor] | Sequence[Tensor] | Tensor
@@ -42,7 +43,7 @@ class Scalarization(WithStatistics, ABC):
     """Name on the command line, if it is not the one of the class."""
 
     options_by_task: ClassVar[str | None] = None
-    """Argument that takes a number per task, given on the command line as ``name:task=number``."""
+    """Argument that takes a number per task, on the command line ``name:task=number``; 1 for tasks without one."""
 
     search_space: ClassVar[Mapping[str, Space]] = {}
     """What is worth trying for its options; for :attr:`options_by_task`, for the number of every task."""
@@ -53,6 +54,7 @@ class Scalarization(WithStatistics, ABC):
             raise ValueError(f"Parameter `tasks` should hold distinct names. Found `tasks = {tasks!r}`.")
         self.tasks = None if tasks is None else tuple(tasks)
         self.first_losses: FirstLosses | None = None  # of methods with a floor, under which losses may be zero
+        self.preference: Preference | None = None  # of methods that take one
 
     def forward(self, losses: Losses, labelled: Tensor | None = None, *, check: bool | None = None) -> Tensor:
         """Return the objective and, in training mode, update the running statistics.
@@ -90,6 +92,17 @@ class Scalarization(WithStatistics, ABC):
     def observe(self, losses: Losses, labelled: Tensor | None = None) -> None:
         """Learn from the losses of the same batch after the step; only needed where :attr:`observes`."""
 
+    def name_tasks(self, names: Sequence[str]) -> None:
+        """Say which tasks there are, in the order of the losses, before losses without names; a stepper does so."""
+        if self.preference is not None and self.preference.tasks != names:
+            self.preference.name_tasks(names)
+
+    def _prefer(self, preference: Preferences | None) -> None:
+        """Keep a preference; without ``tasks``, the first losses show which tasks there are."""
+        self.preference = None if preference is None else Preference(preference)
+        if self.tasks is not None:
+            self.name_tasks(self.tasks)
+
     def _read(self, losses: Losses, labelled: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the losses and the labels, `... x m`, with ones in place of the losses of unlabelled tasks."""
         stacked = self._stacked(losses)
@@ -103,16 +116,22 @@ class Scalarization(WithStatistics, ABC):
         if isinstance(losses, Mapping):
             if self.tasks is not None and set(losses) != set(self.tasks):
                 raise ValueError(f"The losses should be those of {sorted(self.tasks)}. Found {sorted(losses)}.")
-            losses = [losses[name] for name in (self.tasks or sorted(losses))]
+            names = self.tasks or tuple(sorted(losses))
+            self.name_tasks(names)
+            losses = [losses[name] for name in names]
         stacked = losses if isinstance(losses, Tensor) else torch.stack(list(losses), -1)
         if self.tasks is not None and stacked.shape[-1] != len(self.tasks):
             raise ValueError(f"The losses should be those of {sorted(self.tasks)}. Found {stacked.shape[-1]} losses.")
         return stacked
 
     def _check_positive(self, losses: Losses, stacked: Tensor) -> None:
-        if bool(((stacked > 0) & stacked.isfinite()).all()):
+        fine = (stacked > 0) & stacked.isfinite()
+        floor = None if self.first_losses is None else self.first_losses.first
+        if floor is not None and floor.shape == stacked.shape:  # known since the first step
+            fine |= (stacked == 0) & (floor > 0)
+        if bool(fine.all()):
             return
-        index = next(index for index in product(*map(range, stacked.shape)) if _bad(stacked[index]))
+        index = next(index for index in product(*map(range, stacked.shape)) if not fine[index])
         names = self.tasks or (sorted(losses) if isinstance(losses, Mapping) else range(stacked.shape[-1]))
         raise ValueError(
             f"The loss of task `{names[index[-1]]}` should be above 0 for `{type(self).__name__}`, and finite. "
@@ -136,7 +155,3 @@ class HeldWeights(Scalarization):
     def closed_form(self, losses: Tensor, labelled: Tensor | None) -> tuple[Tensor, Tensor]:
         w = self.held_weights(losses, torch.ones_like(losses, dtype=torch.bool) if labelled is None else labelled)
         return (w * losses).sum(-1), w
-
-
-def _bad(loss: Tensor) -> bool:
-    return not (bool(loss > 0) and bool(loss.isfinite()))

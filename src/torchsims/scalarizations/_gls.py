@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from torchsims.scalarizations._base import Scalarization
-from torchsims.scalarizations._preference import Preference, Preferences
+from torchsims.scalarizations._preference import Preferences
 
 
 @final
@@ -24,7 +24,7 @@ class GLS(Scalarization):
     - ``preference``: :math:`p_i > 0` by task, 1 for those not named: the mean of the logarithms is then weighted,
       :math:`S = \exp(\sum_i p_i \ln L_i / \sum_i p_i)`. Where losses can get small, it ends at one
       end of the Pareto front; :class:`LogMerit` chooses points between them.
-    - ``tasks``: the order of stacked losses, if there is a preference; the sorted names of the preference by default.
+    - ``tasks``: the order of stacked losses; the sorted names of the preference by default. Losses by name need none.
 
     Example:
         >>> import torch
@@ -35,9 +35,8 @@ class GLS(Scalarization):
     positive = True
 
     def __init__(self, *, preference: Preferences | None = None, tasks: Sequence[str] | None = None) -> None:
-        chosen = None if preference is None else Preference(preference, tasks)
-        super().__init__(tasks if chosen is None else chosen.tasks)
-        self.preference = chosen
+        super().__init__(tasks)
+        self._prefer(preference)
 
     def objective(self, losses: Tensor, labelled: Tensor) -> Tensor:
         if self.preference is not None:

@@ -1,6 +1,7 @@
 """GO4Align: group optimization for multi-task alignment."""
 
 from collections.abc import Mapping
+from math import inf
 from typing import ClassVar, final
 
 import torch
@@ -45,8 +46,10 @@ class GO4Align(HeldWeights):
         super().__init__()
         if not (isinstance(groups, int) and groups > 0):
             raise ValueError(f"Parameter `groups` should be a positive integer. Found `groups = {groups}`.")
-        if not step_size >= 0:
-            raise ValueError(f"Parameter `step_size` should not be negative. Found `step_size = {step_size}`.")
+        if not 0 <= step_size < inf:
+            raise ValueError(
+                f"Parameter `step_size` should be finite and not negative. Found `step_size = {step_size}`."
+            )
         self.groups, self.step_size = groups, step_size
         self._register_statistics("risk")
 

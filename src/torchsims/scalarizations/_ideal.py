@@ -18,7 +18,7 @@ class FromIdeal(Scalarization, ABC):
     r"""A method of the weighted distances :math:`w_i (L_i - z_i)`.
 
     By default :math:`w_i` is one over the number of labelled tasks and :math:`z_i` is zero. A mapping fixes the names
-    of the tasks; stacked losses are then in the order of the sorted names, as those of a mapping are anyway.
+    of the tasks; without ``tasks``, stacked losses are then in the order of the sorted names.
     """
 
     def __init__(self, weights: PerTask | None, ideal: PerTask | None, tasks: Sequence[str] | None = None) -> None:
@@ -27,8 +27,8 @@ class FromIdeal(Scalarization, ABC):
             raise ValueError(
                 f"The names of the tasks should be the same everywhere. Found {names} and {sorted(tasks)}."
             )
-        super().__init__(tasks if names is None else names)
-        self.weights, self.ideal = _values(weights), _values(ideal)
+        super().__init__(names if tasks is None else tasks)
+        self.weights, self.ideal = self._values(weights), self._values(ideal)
         if self.weights is not None and not all(0 < w < math.inf for w in self.weights):
             raise ValueError(f"Parameter `weights` should be positive. Found `weights = {weights}`.")
         if self.ideal is not None and not all(math.isfinite(z) for z in self.ideal):
@@ -36,6 +36,11 @@ class FromIdeal(Scalarization, ABC):
         if self.weights is not None and self.ideal is not None and len(self.weights) != len(self.ideal):
             found = f"{len(self.weights)} and {len(self.ideal)}"
             raise ValueError(f"Parameters `weights` and `ideal` should have the same length. Found {found}.")
+
+    def _values(self, setting: PerTask | None) -> tuple[float, ...] | None:
+        if isinstance(setting, Mapping):
+            return tuple(float(setting[name]) for name in self.tasks or ())
+        return None if setting is None else tuple(float(value) for value in setting)
 
     def _distances(self, losses: Tensor, labelled: Tensor) -> Tensor:
         """Return :math:`w_i (L_i - z_i)`, `... x m`."""
@@ -56,14 +61,6 @@ def _names(*settings: PerTask | None) -> list[str] | None:
             f"Parameters `weights` and `ideal` should name the same tasks. Found {named[0]} and {named[1]}."
         )
     return named[0] if named else None
-
-
-def _values(setting: PerTask | None) -> tuple[float, ...] | None:
-    if setting is None:
-        return None
-    if isinstance(setting, Mapping):
-        return tuple(float(setting[name]) for name in sorted(setting))
-    return tuple(float(value) for value in setting)
 
 
 def _like(losses: Tensor, values: tuple[float, ...], name: str) -> Tensor:

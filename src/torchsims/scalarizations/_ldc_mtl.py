@@ -1,6 +1,7 @@
 """LDC-MTL: loss discrepancy control."""
 
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import ClassVar, Literal, final
 
 import torch
@@ -67,8 +68,8 @@ class LDCMTL(Scalarization):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(tasks)
-        if not penalty >= 0:
-            raise ValueError(f"Parameter `penalty` should not be negative. Found `penalty = {penalty}`.")
+        if not 0 <= penalty < inf:
+            raise ValueError(f"Parameter `penalty` should be finite and not negative. Found `penalty = {penalty}`.")
         if normalize not in _NORMALIZERS:
             raise ValueError(
                 f"Parameter `normalize` should be one of {_NORMALIZERS}. Found `normalize = {normalize!r}`."

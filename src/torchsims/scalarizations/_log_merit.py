@@ -9,7 +9,7 @@ from torch import Tensor
 from torchsims import merit
 from torchsims._statistics import FirstLosses
 from torchsims.scalarizations._base import Scalarization
-from torchsims.scalarizations._preference import Preference, Preferences
+from torchsims.scalarizations._preference import Preferences
 from torchsims.spaces import Range, Space
 from torchsims.transforms import Log
 
@@ -32,7 +32,7 @@ class LogMerit(Scalarization):
     - ``preference``: :math:`p_i > 0` by task, 1 for those not named. The objective is then :func:`torchsims.merit.f0`:
       :math:`\ln p_i` is added to :math:`d_i`, and the reference stays at the first losses, so that ``decay`` has no
       effect. More preference for a task never ends with a larger loss of it at the minimiser.
-    - ``tasks``: the order of stacked losses, if there is a preference; the sorted names of the preference by default.
+    - ``tasks``: the order of stacked losses; the sorted names of the preference by default. Losses by name need none.
 
     The current losses play the challenger's part in :func:`torchsims.merit.h` and the average plays the model's: one
     forward and one backward pass, and the objective is independent of the units of the losses. The reference is kept as
@@ -62,19 +62,18 @@ class LogMerit(Scalarization):
         preference: Preferences | None = None,
         tasks: Sequence[str] | None = None,
     ) -> None:
-        chosen = None if preference is None else Preference(preference, tasks)
-        super().__init__(tasks if chosen is None else chosen.tasks)
-        if not tau > 0:
-            raise ValueError(f"Parameter `tau` should be positive. Found `tau = {tau}`.")
+        super().__init__(tasks)
+        if not 0 < tau < inf:
+            raise ValueError(f"Parameter `tau` should be positive and finite. Found `tau = {tau}`.")
         if not 0 <= decay < 1:
             raise ValueError(f"Parameter `decay` should be in [0, 1). Found `decay = {decay}`.")
         for name, value in (("augment", augment), ("floor", floor)):
             if not 0 <= value < inf:
                 raise ValueError(f"Parameter `{name}` should not be negative. Found `{name} = {value}`.")
-        if chosen is not None and augment:
+        if preference is not None and augment:
             raise ValueError(f"Parameter `augment` should be 0 with `preference`. Found `augment = {augment}`.")
         self.tau, self.decay, self.augment, self.floor = tau, decay, augment, floor
-        self.preference = chosen
+        self._prefer(preference)
         self._register_statistics("reference")
         self.first_losses = FirstLosses() if floor else None
 

@@ -1,14 +1,15 @@
 """PBI: penalty-based boundary intersection."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
-from typing import final
+from typing import ClassVar, final
 
 import torch
 from torch import Tensor
 
 from torchsims.scalarizations._ideal import FromIdeal, PerTask
-from torchsims.scalarizations._preference import Preference, Preferences
+from torchsims.scalarizations._preference import Preferences
+from torchsims.spaces import Range, Space
 
 
 @final
@@ -25,7 +26,7 @@ class PBI(FromIdeal):
     - :math:`\theta` (``theta``): the penalty of the distance to the ray; 5 in the paper.
     - :math:`z` (``ideal``): the least value of every loss, by task name or in the order of the losses; zero by default.
     - :math:`p` (``preference``): positive, by task, 1 for those not named; all equal by default.
-    - ``tasks``: the order of stacked losses, if there is a preference; the sorted names of the preference by default.
+    - ``tasks``: the order of stacked losses; the sorted names of the preference by default. Losses by name need none.
 
     A task without labels is no coordinate of the ray. The objective depends on the units of the losses. It need not
     grow with every loss: away from the ray the weight of a task can be negative, and a step then raises its loss.
@@ -35,6 +36,8 @@ class PBI(FromIdeal):
         (tensor(4.2426), tensor(11.3137))
     """
 
+    search_space: ClassVar[Mapping[str, Space]] = {"theta": Range(0.1, 100.0)}
+
     def __init__(
         self,
         theta: float = 5.0,
@@ -43,11 +46,11 @@ class PBI(FromIdeal):
         preference: Preferences | None = None,
         tasks: Sequence[str] | None = None,
     ) -> None:
-        chosen = None if preference is None else Preference(preference, tasks)
-        super().__init__(None, ideal, tasks if chosen is None else chosen.tasks)
+        super().__init__(None, ideal, tasks)
         if not 0 <= theta < inf:
             raise ValueError(f"Parameter `theta` should not be negative. Found `theta = {theta}`.")
-        self.theta, self.preference = theta, chosen
+        self.theta = theta
+        self._prefer(preference)
 
     def objective(self, losses: Tensor, labelled: Tensor) -> Tensor:
         distances = self._from_ideal(losses).where(labelled, 0)

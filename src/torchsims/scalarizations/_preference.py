@@ -15,35 +15,47 @@ Preferences: TypeAlias = Mapping[str, float | Tensor]
 class Preference:
     """Positive numbers by task; 1 for the tasks that are not named.
 
+    Until :meth:`name_tasks` says which tasks there are, they are the sorted names of the preference.
+
     Args:
         values: the numbers by name.
-        tasks: the names of all tasks, in the order of stacked losses; the sorted names of ``values`` by default.
     """
 
-    def __init__(self, values: Preferences, tasks: Sequence[str] | None) -> None:
+    def __init__(self, values: Preferences) -> None:
+        if not isinstance(values, Mapping):
+            raise TypeError(
+                f'Parameter `preference` should be a mapping, such as `{{"depth": 2.0}}`. Found {values!r}.'
+            )
         for task, value in values.items():
             numeric = isinstance(value, int | float | Tensor)
             if not numeric or not (torch.as_tensor(value > 0) & torch.as_tensor(value < inf)).all():
                 raise ValueError(
                     f"Parameter `preference` should be positive and finite. Found {value!r} for task `{task}`."
                 )
-        self.tasks = tuple(sorted(values) if tasks is None else tasks)
-        if not self.tasks:
-            raise ValueError("Parameter `preference` should name a task, unless `tasks` does. Found neither.")
-        if unknown := sorted(set(values) - set(self.tasks)):
+        self._by_name = dict(values)
+        self.tasks = tuple(sorted(values))
+
+    def name_tasks(self, names: Sequence[str]) -> None:
+        """Say which tasks there are, in the order of the losses."""
+        if unknown := sorted(set(self._by_name) - set(names)):
             raise ValueError(
-                f"Parameter `preference` should name tasks among {list(self.tasks)}. Found `preference` for {unknown}."
+                f"Parameter `preference` should name tasks among {list(names)}. Found `preference` for {unknown}."
             )
-        found = [values.get(task, 1.0) for task in self.tasks]
-        self.values = tuple(value if isinstance(value, Tensor) else float(value) for value in found)
+        self.tasks = tuple(names)
 
     def like(self, losses: Tensor) -> Tensor:
         """Return the numbers, `m` or `... x m`, in the dtype and on the device of ``losses``."""
-        if any(isinstance(value, Tensor) for value in self.values):
-            rows = [torch.as_tensor(value).to(losses).expand(losses.shape[:-1]) for value in self.values]
+        if len(self.tasks) != losses.shape[-1]:
+            raise ValueError(
+                "Parameter `tasks` should name all tasks where the losses have no names. "
+                f"Found {losses.shape[-1]} losses, and {list(self.tasks)}."
+            )
+        values = [self._by_name.get(task, 1.0) for task in self.tasks]
+        if any(isinstance(value, Tensor) for value in values):
+            rows = [torch.as_tensor(value).to(losses).expand(losses.shape[:-1]) for value in values]
             return torch.stack(rows, -1)
         # Built on the host and sent without waiting for the device.
-        return torch.tensor(self.values, dtype=losses.dtype).to(losses.device, non_blocking=True)
+        return torch.tensor(values, dtype=losses.dtype).to(losses.device, non_blocking=True)
 
     def shares(self, losses: Tensor, labelled: Tensor) -> Tensor:
         """Return the numbers of the labelled tasks divided by their sum, zero for the others, `... x m`."""

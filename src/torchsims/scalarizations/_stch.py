@@ -1,6 +1,7 @@
 """STCH: smooth Tchebycheff scalarization."""
 
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import ClassVar, final
 
 from torch import Tensor
@@ -8,7 +9,7 @@ from torch import Tensor
 from torchsims import merit
 from torchsims._statistics import EpochMean
 from torchsims.scalarizations._ideal import FromIdeal, PerTask
-from torchsims.scalarizations._preference import Preference, Preferences
+from torchsims.scalarizations._preference import Preferences
 from torchsims.spaces import Range, Space
 from torchsims.transforms import Log
 
@@ -39,7 +40,7 @@ class STCH(FromIdeal):
     - ``preference``: :math:`p_i > 0` by task, 1 for those not named. Without ``normalize`` the weights are
       :math:`w_i = p_i / \sum_j p_j`; with it :math:`\ln p_i` is added to :math:`\ln(L_i / n_i)`, which is
       :func:`torchsims.merit.f0` with the nadir as its reference, and the sum of logarithms is weighted.
-    - ``tasks``: the order of stacked losses, if there is a preference; the sorted names of the preference by default.
+    - ``tasks``: the order of stacked losses; the sorted names of the preference by default. Losses by name need none.
 
     The authors' script counts epochs from zero and measures epoch 4, the fifth: ``warmup_epochs=5``. It also adds
     1e-20 inside the logarithm, which is left out here because it has a unit.
@@ -65,10 +66,9 @@ class STCH(FromIdeal):
         preference: Preferences | None = None,
         tasks: Sequence[str] | None = None,
     ) -> None:
-        chosen = None if preference is None else Preference(preference, tasks)
-        super().__init__(weights, ideal, tasks if chosen is None else chosen.tasks)
-        if not mu > 0:
-            raise ValueError(f"Parameter `mu` should be positive. Found `mu = {mu}`.")
+        super().__init__(weights, ideal, tasks)
+        if not 0 < mu < inf:
+            raise ValueError(f"Parameter `mu` should be positive and finite. Found `mu = {mu}`.")
         if not warmup_epochs >= 0:
             raise ValueError(
                 f"Parameter `warmup_epochs` should not be negative. Found `warmup_epochs = {warmup_epochs}`."
@@ -77,7 +77,8 @@ class STCH(FromIdeal):
             raise ValueError("Parameters `weights` and `ideal` should be None with `normalize`, which has neither.")
         if preference is not None and weights is not None:
             raise ValueError("Parameter `weights` should be None with `preference`, which gives the weights.")
-        self.mu, self.warmup_epochs, self.preference = mu, warmup_epochs, chosen
+        self.mu, self.warmup_epochs = mu, warmup_epochs
+        self._prefer(preference)
         self.normalize = self.positive = normalize
         if normalize:
             self.epoch_mean = EpochMean()
