@@ -35,6 +35,61 @@ def test_the_dry_run_says_how_every_column_was_read(
         assert column in cells
 
 
+@pytest.mark.parametrize("name", ["houses.xlsx", "houses", "houses.dat", "houses.json"])
+def test_another_ending_is_a_sentence_about_files(
+    name: str, tmp_path: Path, call: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_houses(tmp_path / name, 30)
+    assert call("train", "--csv", path, "--target", "days", "--dry-run") == 2
+    assert "The name of a table should end in one of .csv, .tsv, .txt, " in (found := capsys.readouterr().err)
+    assert name in found
+    assert call("train", "--csv", tmp_path, "--target", "days", "--dry-run") == 2
+    assert "Option --data should say which data set a folder holds." in capsys.readouterr().err
+
+
+def test_a_file_of_text_needs_no_name_of_its_data(
+    tmp_path: Path, call: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_houses(tmp_path / "houses.txt", 300, separator="|")
+    assert call("train", "--csv", path, "--target", "days", "--dry-run") == 0
+    zips = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("| zip"))
+    assert "| number |" in zips
+    assert "codes are named in `categories`" in zips
+
+
+def test_a_column_whose_name_has_a_comma_is_written_in_quotes(
+    tmp_path: Path, call: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_houses(tmp_path / "houses.csv", 300)
+    assert call("train", "--csv", path, "--target", "days", "--ignore", "price, EUR", "--dry-run") == 2
+    assert """A name with a comma is in double quotes: --ignore '"price, EUR"'.""" in capsys.readouterr().err
+    assert call("train", "--csv", path, "--target", "days", "--ignore", '"price, EUR",id', "--dry-run") == 0
+    assert capsys.readouterr().out.count("by --ignore") == 2
+    assert call("train", "--csv", path, "--target", "days", "--data", "table:separator=tab", "--dry-run") == 2
+    assert "There is no column `days`. The names are id,zip" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["train", "compare"])
+def test_how_to_select_an_epoch_is_not_ignored(
+    command: str, tmp_path: Path, call: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_houses(tmp_path / "houses.csv", 300)
+    given = [command, "--csv", path, "--target", "days", "--select-by", "days", "--dry-run"]
+    assert call(*given) == 2
+    assert "Option --select-by needs --select best" in capsys.readouterr().err
+    assert call(*given, "--select", "best") == 0
+
+
+@pytest.mark.parametrize(("option", "kind"), [("--categories", "class"), ("--numbers", "number")])
+def test_a_target_is_what_its_column_is_said_to_be(
+    option: str, kind: str, tmp_path: Path, call: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "rooms.csv"
+    path.write_text("rooms,area\n" + "".join(f"{1 + row % 3},{row}\n" for row in range(300)))
+    assert call("train", "--csv", path, "--target", "rooms", option, "rooms", "--dry-run") == 0
+    assert f"| rooms | target | {kind} |" in capsys.readouterr().out
+
+
 def test_the_messy_houses_are_learned_by_sims_and_not_by_equal_weights(tmp_path: Path) -> None:
     path = write_houses(tmp_path / "houses.csv")
     found = {}

@@ -149,6 +149,10 @@ def test_the_summary_says_what_looks_odd() -> None:
     euros = np.array(["1,000 EUR", "2,500 EUR"] * 5, dtype=object)
     assert "read as categories" in summarize("x", euros, "feature").note
     assert summarize("town", np.array(["a", "b"] * 5, dtype=object), "feature").note == ""
+    zips = np.array([1069.0, 94110.0, np.nan])
+    assert "categories" in summarize("Zip_Code", zips, "feature").note
+    assert summarize("Zip_Code", zips + 0.5, "feature").note == summarize("area", zips, "feature").note == ""
+    assert summarize("area", np.array([100.0, 9.0, 30.0]), "feature").examples == ("9", "30", "100")
 
 
 @pytest.mark.parametrize("odd", ["unknown", "352,415 EUR", "1.2.3"])

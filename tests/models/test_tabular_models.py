@@ -19,6 +19,21 @@ def test_losses_are_native_units_over_the_known_rows() -> None:
     assert both[0].tolist() == pytest.approx([total.item(), total.item() / 1e8])
 
 
+def test_complete_targets_have_the_same_loss_and_gradient() -> None:
+    z, sd = torch.randn(8, 3), torch.tensor([1e4, 1.0, 1e-3]).double()
+    found = []
+    for complete in (False, True):
+        out = torch.linspace(-2, 2, 24).reshape(8, 3).requires_grad_()
+        total, count = number_loss(out, z, sd, complete=complete)
+        total.sum().backward()  # type: ignore[no-untyped-call]
+        assert (count.tolist(), count.dtype) == ([8, 8, 8], torch.int64)
+        found.append((total.detach(), out.grad))
+    torch.testing.assert_close(found[0], found[1], rtol=0, atol=0)
+    hidden = z.clone()
+    hidden[0] = torch.nan
+    assert number_loss(z, hidden, sd, complete=True)[0].isnan().all()  # it takes its caller at the word
+
+
 def test_a_loss_is_never_zero_nor_infinite() -> None:
     exact, _ = number_loss(torch.ones(3, 1), torch.ones(3), sd=1e-9)
     assert 0 < exact.item() < 1e-30

@@ -23,7 +23,7 @@ from torchsims.data.tables import (
 )
 from torchsims.metrics import Classification, Regression, TaskMetric
 from torchsims.models import class_loss, number_loss
-from torchsims.registry import choose
+from torchsims.registry import choose, split_list
 from torchsims.workloads.datasets import InMemory
 from torchsims.workloads.table_predictor import TablePredictor
 from torchsims.workloads.tabular import TARGET, TabularWorkload
@@ -184,11 +184,31 @@ class _Columns:
     numbers: tuple[str, ...]
     ignore: tuple[str, ...]
 
+    def kinds(self) -> list[str]:
+        """Return the type of every target: as ``types`` say, or one that it is named to be among the columns."""
+        count = len(self.targets)
+        if len(self.types) not in (0, 1, count):
+            found = ",".join(self.types)
+            raise ValueError(
+                f"Option --types should have one type, or one for each of {count} targets. Found `{found}`."
+            )
+        given = self.types if len(self.types) == count else (self.types or ("auto",)) * count
+        named = dict.fromkeys(self.categories, "class") | dict.fromkeys(self.numbers, "number")
+        return [
+            named.get(name, kind) if kind == "auto" else kind for name, kind in zip(self.targets, given, strict=True)
+        ]
+
     def check(self, table: Mapping[str, Any]) -> None:
         """Raise if a column does not exist, or is said to be two things."""
         named = {f"--{name}": getattr(self, name) for name in ("categories", "dates", "numbers", "ignore")}
-        for name in (*self.targets, *(name for names in named.values() for name in names)):
-            choose("column", name, table)
+        for option, names in {"--targets": self.targets, **named}.items():
+            for name in names:
+                if name not in table and (whole := [of for of in table if set(split_list(of)) <= set(names)]):
+                    raise ValueError(
+                        f"There is no column `{name}`. A name with a comma is in double quotes: {option} "
+                        f"'\"{whole[0]}\"'."
+                    )
+                choose("column", name, table)
         for name in table:
             if len(options := [option for option, names in named.items() if name in names]) > 1:
                 raise ValueError(f"Column `{name}` should be one of {' and '.join(options)}. Found it in both.")
@@ -216,7 +236,7 @@ def _fit(path: Path, version: object, form: Format, columns: _Columns, split_see
     columns.check(table)
     with path.open("rb") as file:
         fingerprint = file_digest(file, "sha256").hexdigest()
-    kinds = _types(columns.types, len(columns.targets))
+    kinds = columns.kinds()
     places = split_rows(len(next(iter(table.values()))), split_seed)
     train = {name: column[places["train"]] for name, column in table.items()}
     left_out = _left_out(table, columns)
@@ -255,10 +275,3 @@ def _summaries(table: Mapping[str, Any], targets: Sequence[Target], left_out: Ma
 def _version(path: Path) -> tuple[int, int]:
     """Return what changes when a file is written again; a missing file is an error of its reader."""
     return (path.stat().st_mtime_ns, path.stat().st_size) if path.is_file() else (0, 0)
-
-
-def _types(types: Sequence[str], count: int) -> Sequence[str]:
-    if len(types) not in (0, 1, count):
-        found = ",".join(types)
-        raise ValueError(f"Option --types should have one type, or one for each of {count} targets. Found `{found}`.")
-    return types if len(types) == count else list(types or ("auto",)) * count

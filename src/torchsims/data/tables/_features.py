@@ -96,7 +96,7 @@ class Features:
             numbers += _scaled(name, days_of(days), moments)
             codes += _calendar(days)
         return (
-            np.stack(numbers, 1).astype(np.float32) if numbers else np.zeros((rows, 0), np.float32),
+            np.stack(numbers, 1, dtype=np.float32) if numbers else np.zeros((rows, 0), np.float32),
             np.stack(codes, 1) if codes else np.zeros((rows, 0), np.int64),
         )
 
@@ -124,7 +124,8 @@ def _scaled(name: str, column: Floats, moments: tuple[float, float, bool]) -> li
             f"Feature `{name}` should be within {FARTHEST:g} standard deviations of the training rows. "
             f"Found {column[row]} in row {row + 1}."
         )
-    return [np.where(missing, 0.0, scaled)] + ([missing] if some else [])
+    scaled[missing] = 0.0
+    return [scaled, missing] if some else [scaled]
 
 
 def _calendar(days: NDArray[np.datetime64]) -> list[NDArray[np.int64]]:
@@ -176,7 +177,8 @@ def is_missing(column: NDArray[Any]) -> NDArray[np.bool_]:
 
 def standard(column: NDArray[Any]) -> tuple[float, float, bool]:
     """Return mean and standard deviation, 1 where there is no spread, and whether some are missing."""
-    known = column[~np.isnan(column)].astype(np.float64)
+    missing = np.isnan(column)
+    known = (column[~missing] if missing.any() else column).astype(np.float64, copy=False)
     if not len(known):
         return 0.0, 1.0, True
     with np.errstate(over="ignore", invalid="ignore"):  # callers check for an infinite spread
@@ -212,7 +214,7 @@ def as_texts(values: NDArray[Any]) -> NDArray[Any]:
 def as_numbers(name: str, column: NDArray[Any], what: str = "Feature") -> Floats:
     """Return a column in float64, NaN where it has no value; raise for text and for infinite values."""
     if column.dtype != object:
-        numbers = column.astype(np.float64)
+        numbers = column.astype(np.float64)  # a copy, even of numbers: a column of an array is far apart in memory
     else:
         numbers = np.full(len(column), np.nan)
         for row in np.flatnonzero(~is_missing(column)):

@@ -13,6 +13,7 @@ FEWEST = 20  # rows, below which that all values differ says nothing
 SHOWN, LONGEST = 3, 24  # examples of a column, and their characters
 NUMERIC = re.compile(r"\W{0,3}[A-Za-z]{0,3}\s*[+-]?\d[\d\s.,'\u2019]*\s*[^\d\s]{0,3}")
 NAMES = re.compile(r"|unnamed: 0|((.*[_ .-])?(id|uuid|guid|key|index|row))", re.IGNORECASE)
+CODES = re.compile(r".*(zip|plz|post(al|code)|code|fips|naics).*", re.IGNORECASE)
 
 Role = Literal["feature", "target", "left out"]
 
@@ -56,13 +57,17 @@ def summarize(name: str, column: NDArray[Any], role: Role, kind: str = "", note:
         "mostly numbers, and texts such as '?'"
     """
     missing = is_missing(column)
-    values, counts = np.unique(as_texts(column[~missing]).astype(str), return_counts=True)
+    known = column[~missing]
+    found, counts = np.unique(as_texts(known).astype(str) if column.dtype == object else known, return_counts=True)
+    values = as_texts(found).astype(str)
     examples = tuple(
         text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…" for text in values[:: -(-len(values) // SHOWN) or 1]
     )
     kind = kind or {"M": "date", "O": "category"}.get(column.dtype.kind, "number")
     if kind == "category" and not note:
         note = _note(values, counts)
+    if kind == "number" and role == "feature" and CODES.fullmatch(name) and (known == np.round(known)).all():
+        note = "read as numbers; codes are named in `categories`"
     return ColumnSummary(name, role, kind, int(missing.sum()), len(values), examples, note)
 
 

@@ -134,11 +134,13 @@ def _check_texts(name: str, known: NDArray[Any]) -> None:
     values: list[str] = np.unique(known.astype(str)).tolist()
     numeric = sum(map(looks_numeric, values))
     if numeric > len(values) / 2:
-        odd = [text for text in values if not _is_number(text)]
+        if not (odd := [text for text in values if not _is_number(text)]):
+            found = f"numbers written as texts, such as {values[0]!r}. Say what is meant: the type `number` or `class`."
+            raise ValueError(f"Target `{name}` should hold numbers, or classes. Found {found}")
         raise ValueError(
             f"Target `{name}` should hold numbers, or classes. Found {numeric} of {len(values)} distinct texts "
             f"that look like numbers, with {', '.join(map(repr, odd[:3]))} among the texts. Say what is meant: the "
-            "type `class`, or how the table writes numbers: `table:decimal=comma`, "
+            "type `class`; numbers, converted in a data frame; or how a file writes numbers: `table:decimal=comma`, "
             "`table:thousands=comma:currency=EUR`, `table:na=unknown`."
         )
     if len(values) > MANY_CLASSES:
