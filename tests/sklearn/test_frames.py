@@ -1,5 +1,6 @@
 """Data frames and sparse matrices: a file and its data frame are understood in the same way."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +130,31 @@ def test_a_frame_of_numbers_is_its_array_and_columns_of_pipelines_have_names() -
     assert model.feature_names_in_.tolist() == ["a", "b", "c"]
     pipeline = make_pipeline(StandardScaler().set_output(transform="pandas"), small(epochs=2)).fit(frame, y)
     assert pipeline[-1].feature_names_in_.tolist() == ["a", "b", "c"]
+
+
+def test_an_x_without_names_has_the_columns_of_the_fit_in_their_order() -> None:
+    x = np.random.default_rng(0).normal(size=(60, 3))
+    frame, y = pandas.DataFrame(x, columns=list("cab")), x[:, :2]
+    forms = {"array": x, "frame": frame, "sparse": csr_array(x), "numbered": pandas.DataFrame(x)}
+    first = small(epochs=1).fit(x, y).predict(x)
+    for name in ("array", "frame", "numbered"):
+        model = small(epochs=1).fit(forms[name], y)
+        for other, form in forms.items():
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                np.testing.assert_allclose(model.predict(form), first)
+            assert bool(caught) == ((name == "frame") != (other == "frame"))  # as scikit-learn warns of names
+
+
+def test_dates_are_no_target_and_one_number_is_one_layer() -> None:
+    table = houses(60)
+    listed = pandas.to_datetime(table["listed"])
+    with pytest.raises(ValueError, match="Target `listed` should hold numbers or classes"):
+        small().fit(table[["area"]], pandas.DataFrame({"area": table["area"], "listed": listed}))
+    one, listed_one = (small(epochs=1, hidden=h).fit(table[["zip"]], table["area"]) for h in (8, (8,)))
+    np.testing.assert_array_equal(one.predict(table[["zip"]]), listed_one.predict(table[["zip"]]))
+    with pytest.raises(ValueError, match="Parameter `hidden` should hold positive widths"):
+        small(hidden=0).fit(table[["zip"]], table["area"])
 
 
 def test_a_run_predicts_from_a_data_frame_as_from_its_file(tmp_path: Path) -> None:

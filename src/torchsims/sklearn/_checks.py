@@ -1,6 +1,7 @@
 """Parameters and weights that a fit can use."""
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ def check_parameters(estimator: Any) -> None:
     for name in ("epochs", "batch_size", "learning_rate", "n_iter_no_change"):
         if not 0 < (value := getattr(estimator, name)) < float("inf"):
             raise ValueError(f"Parameter `{name}` should be positive. Found `{name} = {value}`.")
-    if not all(width >= 1 for width in estimator.hidden):
+    if not all(width >= 1 for width in layer_widths(estimator.hidden)):
         raise ValueError(f"Parameter `hidden` should hold positive widths. Found `hidden = {estimator.hidden}`.")
     if not 0 <= (decay := estimator.weight_decay) < float("inf"):
         raise ValueError(f"Parameter `weight_decay` should not be negative. Found `weight_decay = {decay}`.")
@@ -26,6 +27,11 @@ def check_parameters(estimator: Any) -> None:
         raise ValueError(
             f"Parameter `device` should name a device of this machine. Found `device = {estimator.device}`."
         ) from error
+
+
+def layer_widths(hidden: Any) -> tuple[int, ...]:
+    """Return the widths of the hidden layers; one number is one layer, as for the perceptrons of scikit-learn."""
+    return (int(hidden),) if isinstance(hidden, Integral) else tuple(hidden)
 
 
 def check_distinct(what: str, names: Sequence[str]) -> None:

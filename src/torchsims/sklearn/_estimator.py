@@ -8,30 +8,23 @@ from typing import Any, final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin  # type: ignore[import-untyped]
 from sklearn.utils import ClassifierTags, check_random_state  # type: ignore[import-untyped]
-from sklearn.utils.metaestimators import available_if  # type: ignore[import-untyped]
-from sklearn.utils.validation import check_consistent_length, check_is_fitted  # type: ignore[import-untyped]
+from sklearn.utils.validation import check_consistent_length  # type: ignore[import-untyped]
 from torch import nn
 
-from torchsims.data.tables import Kind, Target, is_missing
-from torchsims.sklearn._checks import check_eval_set, check_parameters, check_weights
+from torchsims.data.tables import Kind, is_missing
+from torchsims.sklearn._checks import check_eval_set, check_parameters, check_weights, layer_widths
 from torchsims.sklearn._fit import Fit, Network, Plan, show_bar
-from torchsims.sklearn._inputs import Inputs, count_rows, fit_inputs, is_frame, named_columns, read_inputs, take_rows
+from torchsims.sklearn._inputs import count_rows, fit_inputs, is_frame, named_columns, read_inputs, take_rows
 from torchsims.sklearn._labels import Labels, predicted_dtype, read_labels
-from torchsims.sklearn._scores import target_scores
+from torchsims.sklearn._predictions import FittedNetwork
 from torchsims.sklearn._threads import few_threads
-from torchsims.sklearn._validation import Validation, check_select_by, hold_out, network_outputs, split_outputs
-
-
-def _predicts_classes(estimator: "MultiTaskEstimator") -> bool:
-    check_is_fitted(estimator)
-    return any(target.kind == "class" for target in estimator.targets_)
+from torchsims.sklearn._validation import Validation, check_select_by, hold_out
 
 
 @final
-class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class MultiTaskEstimator(FittedNetwork, RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A perceptron with one head per target, trained on losses in native units by any method.
 
     Features and numeric targets are standardised inside. The loss of a number is its mean squared error in the unit of
@@ -47,7 +40,7 @@ class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         target_types: ``"auto"``, ``"number"`` or ``"class"``, for all targets, or a list with one per target. With
             ``"auto"`` text, booleans, the categorical type of data frames, two distinct values, and at most ten whole
             numbers from 0 or 1 without a gap, each in five rows at least, are classes; everything else are numbers.
-        hidden: the widths of the hidden layers.
+        hidden: the widths of the hidden layers, or that of the only one.
         epochs: passes through the training rows.
         batch_size: approximate number of rows per step; all batches have about the same size.
         learning_rate: peak learning rate of Adam.
@@ -90,10 +83,7 @@ class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         (60, 2)
     """
 
-    targets_: list[Target]
-    network_: nn.Module
     classes_: Any
-    _inputs: Inputs
     _state: dict[str, Any] | None
 
     def __init__(
@@ -101,7 +91,7 @@ class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         method: Any = "sims",
         *,
         target_types: Kind | Sequence[Kind] = "auto",
-        hidden: Sequence[int] = (256, 256),
+        hidden: Sequence[int] | int = (256, 256),
         epochs: int = 30,
         batch_size: int = 128,
         learning_rate: float = 1e-3,
@@ -217,7 +207,7 @@ class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         self._state = None
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self._seed)
-            return Network(self._inputs, self.hidden, sum(target.outputs for target in self.targets_))
+            return Network(self._inputs, layer_widths(self.hidden), sum(target.outputs for target in self.targets_))
 
     def _train(self, network: nn.Module, data: Any, labels: Labels, weights: Any, held_out: Any) -> None:
         validation = None
@@ -247,42 +237,6 @@ class MultiTaskEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
             fit.network.load_state_dict(validation.selection.model)
             self.best_epoch_ = validation.selection.epoch
         self.network_ = fit.network.double().eval()
-
-    def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
-        """Return numbers in the unit of y and classes by name, `row x target`, or `row` as y was."""
-        parts = zip(self._outputs(X), self.targets_, self._dtypes, strict=True)
-        found = [target.decode(out).astype(dtype) for out, target, dtype in parts]
-        if len({column.dtype for column in found}) > 1 and not self._floats:
-            found = [column.astype(object) for column in found]
-        return found[0] if self._flat else np.stack(found, axis=1)
-
-    @available_if(_predicts_classes)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> Any:  # noqa: N803
-        """Return the probabilities of the classes, `row x class`; a list of them if y has two dimensions."""
-        outputs = self._outputs(X)
-        pairs = zip(self.targets_, outputs, strict=True)
-        found = [target.probabilities(out) for target, out in pairs if target.kind == "class"]
-        return found[0] if self._flat else found
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
-        """Return the mean over the targets of R2 for numbers and accuracy for classes; missing rows do not count."""
-        known = [score for score in self.target_scores(X, y, sample_weight).values() if not np.isnan(score)]
-        return float(np.mean(known)) if known else float("nan")
-
-    def target_scores(self, X: Any, y: Any, sample_weight: Any = None) -> dict[str, float]:  # noqa: N803
-        """Return R2 or accuracy of every target, by its name; NaN where less than two rows are known."""
-        outputs = self._outputs(X)
-        weights = check_weights(sample_weight, len(outputs[0]))
-        return target_scores(self.targets_, outputs, read_labels(y).columns, weights)
-
-    def _outputs(self, X: Any) -> list[NDArray[np.float64]]:  # noqa: N803
-        """Return what the network says, `row x output`, of every target."""
-        check_is_fitted(self)
-        rows = self._inputs.rows(read_inputs(self, X, reset=False))
-        outputs = network_outputs(self.network_.to(self.device), rows).numpy()
-        if (wrong := np.flatnonzero(~np.isfinite(outputs).all(1))).size:
-            raise ValueError(f"Features should be near those of the training. Found others in row {wrong[0]}.")
-        return split_outputs(outputs, self.targets_)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "network_")

@@ -90,6 +90,7 @@ class Fit:
         self._sds = torch.tensor([self._targets[i].sd for i in numbers], dtype=torch.float64).to(self._device)
         columns = np.stack([labels[i] for i in numbers], 1) if numbers else np.zeros((len(self._rows), 0))
         self._z = torch.from_numpy(columns.astype(np.float32))
+        self._complete = not self._z.isnan().any()
         self._classes = [(slice(starts[i], starts[i + 1]), torch.from_numpy(labels[i])) for i in classes]
         self._order = torch.tensor(np.argsort([*numbers, *classes]))  # back to the order of the targets
 
@@ -106,13 +107,13 @@ class Fit:
         weight = weights if len(weights) else None
         out = network(numbers, codes)
         if self._all_numbers:
-            return TaskLosses(*number_loss(out, z, self._sds, weight))
+            return TaskLosses(*number_loss(out, z, self._sds, weight, complete=self._complete))
         found = [
             class_loss(out[:, place], labels, weight) for (place, _), labels in zip(self._classes, classes, strict=True)
         ]
         total, count = (torch.stack(part) for part in zip(*found, strict=True))
         if len(self._places):
-            first = number_loss(out[:, self._places], z, self._sds, weight)
+            first = number_loss(out[:, self._places], z, self._sds, weight, complete=self._complete)
             total, count = torch.cat([first[0], total])[self._order], torch.cat([first[1], count])[self._order]
         return TaskLosses(total=total, count=count)
 

@@ -1,6 +1,6 @@
 """What scikit-learn calls X, as rows that a network sees: arrays, sparse matrices and data frames."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, final
 
@@ -86,7 +86,7 @@ def fit_inputs(data: Any, named: Collection[str], frame: bool) -> tuple[Inputs, 
         raise ValueError(f"A data frame should have columns that do not name its rows. Found only {left_out[0]}.")
     found = [summarize(name, data[name], "feature") for name in features] if frame else []
     found += [summarize(name, data[name], "left out", note="identifies the rows") for name in left_out]
-    return TableInputs(Features.fit(data, features)), found
+    return TableInputs(Features.fit(data, features), tuple(data)), found
 
 
 def take_rows(data: Any, rows: NDArray[Any]) -> Any:
@@ -106,14 +106,19 @@ def is_frame(X: Any) -> bool:  # noqa: N803
 
 @final
 class TableInputs:
-    """Numbers in standard units and codes of categories, as :class:`torchsims.data.tables.Features` has them."""
+    """Numbers in standard units and codes of categories, as :class:`torchsims.data.tables.Features` has them.
 
-    def __init__(self, features: Features) -> None:
+    ``names`` are those of all columns in their order: an X without names has the same columns, as scikit-learn says.
+    """
+
+    def __init__(self, features: Features, names: Sequence[str]) -> None:
         self._features, self.width, self.codes = features, features.width, features.codes
+        self._names = names
 
-    def rows(self, data: Table) -> "DenseRows":
-        """Return the rows of columns by name."""
-        numbers, codes = self._features.encode(data)
+    def rows(self, data: Any) -> "DenseRows":
+        """Return the rows of columns by name, or of a sparse matrix."""
+        columns = data.toarray().T if issparse(data) else data.values()
+        numbers, codes = self._features.encode(dict(zip(self._names, columns, strict=True)))
         return DenseRows(torch.from_numpy(numbers), torch.from_numpy(codes))
 
 

@@ -20,7 +20,7 @@ class Labels:
 
     Attributes:
         names: names of the columns of a data frame, the name of a series, or numbers.
-        columns: float64 or objects; NaN or a mark of data frames where missing.
+        columns: float64, objects or dates, which are no targets; NaN or a mark of data frames where missing.
         dtypes: types of the columns as y has them; float64 for all numbers but integers.
         stated: whether y says that a column holds classes: booleans, and the categorical type of data frames.
         flat: whether y has one dimension.
@@ -117,6 +117,8 @@ def _parts(y: Any) -> tuple[list[Any], bool]:
 def _column(column: NDArray[Any]) -> NDArray[Any]:
     if column.dtype.kind in "biuf":
         return column.astype(np.float64)
+    if column.dtype.kind == "M":
+        return column
     if column.dtype.kind != "O":
         return column.astype(object)
     if any(isinstance(value, str) for value in column):
