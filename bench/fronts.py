@@ -3,13 +3,14 @@
     python bench/fronts.py multimnist MNIST_FOLDER
     python bench/fronts.py table qm9_small.parquet
 
-MultiMNIST: 1000 pairs of digits, 2000 to test on, three preferences; a LeNet with 4 and 8 channels and 10 hidden units,
+MultiMNIST: 3000 pairs of digits, 2000 to test on, three preferences; a LeNet with 4 and 8 channels and 10 hidden units,
 so that the tasks compete for them.
 Table: `alpha` and `homo` of QM9 in native units, a perceptron with 4 hidden units; `python bench/fronts.py cut
 qm9.parquet qm9_small.parquet` keeps every fourth molecule of the file of bench/real_tables.py. Every method gets the
 same epochs per point, COSMOS as many as all points together. Losses are those of the final models on the whole test and
 training split, without the factor 1000. Hypervolumes of the test losses are shares of the box from the best ones to
-those of outputs that are all zero; reversed are training losses.
+those of outputs that are all zero, mean and standard deviation over seeds; reversed are training losses, compared
+within a seed.
 """
 
 import argparse
@@ -49,8 +50,9 @@ METHODS = {
     "PBI": "pbi",
     "COSMOS": "",
 }
+Points = NDArray[np.float64]
 SETTINGS: dict[str, dict[str, Any]] = {
-    "multimnist": {"data": "multimnist:images=1000", "model": "lenet:channels=4:hidden=10", "epochs": 3, "batch": 32},
+    "multimnist": {"data": "multimnist:images=3000", "model": "lenet:channels=4:hidden=10", "epochs": 5, "batch": 32},
     "table": {"data": "table", "model": "mlp:hidden=4:layers=1", "epochs": 20, "batch": 64, "tasks": ("alpha", "homo")},
 }
 
@@ -151,20 +153,30 @@ def front_models(
             yield load_model(folder)[1]
 
 
-def print_table(
-    found: Mapping[tuple[str, float], NDArray[np.float64]], preferences: Sequence[Any], high: Sequence[float]
-) -> None:
+def front_losses(
+    method: str, config: RunConfig, workload: Workload, preferences: Sequence[Mapping[str, float]]
+) -> Points:
+    """Return the losses along a front, `point x split x task`, for the test and the training split."""
+    torch.manual_seed(config.seed)
+    models = front_models(method, config, workload, preferences)
+    return np.array([[final_losses(config, workload, model, split) for split in ("test", "train")] for model in models])
+
+
+def print_table(found: Mapping[tuple[str, float], Points], preferences: Sequence[Any], high: Sequence[float]) -> None:
     """Print one line per method: hypervolumes in a common box, cases that are reversed, and what the factor moves."""
-    low = np.concatenate([points[:, 0] for points in found.values()]).min(0)
+    low = np.concatenate([points[:, :, 0].reshape(-1, len(high)) for points in found.values()]).min(0)
     box: dict[str, Any] = {"reference": list(high), "ideal": low.tolist()}
     print(f"box: {box}\n\n| method | hypervolume | x 1000 | reversed | x 1000 | moved |\n|---|---|---|---|---|---|")
     for label in METHODS:
-        one, other = (found[label, factor] for factor in FACTORS)
-        volumes = [hypervolume(points[:, 0], **box) for points in (one, other)]
-        cases = [find_reversals(preferences, points[:, 1]) for points in (one, other)]
-        moved = float(np.max(np.abs(one[:, 0] - other[:, 0]) / (high - low)))
-        texts = [f"{len(wrong)} of {compared}" for wrong, compared in cases]
-        print(f"| {label} | {volumes[0]:.3f} | {volumes[1]:.3f} | {texts[0]} | {texts[1]} | {moved:.2g} |", flush=True)
+        texts = []
+        for points in (found[label, factor] for factor in FACTORS):
+            volumes = [hypervolume(seed[:, 0], **box) for seed in points]
+            texts.append(f"{np.mean(volumes):.3f} ± {np.std(volumes, ddof=1) if len(volumes) > 1 else np.nan:.3f}")
+        for points in (found[label, factor] for factor in FACTORS):
+            cases = [find_reversals(preferences, seed[:, 1]) for seed in points]
+            texts.append(f"{sum(len(wrong) for wrong, _ in cases)} of {sum(compared for _, compared in cases)}")
+        one, other = (found[label, factor][:, :, 0] for factor in FACTORS)
+        print(f"| {label} | {' | '.join(texts)} | {np.max(np.abs(one - other) / (high - low)):.2g} |", flush=True)
 
 
 def main() -> None:
@@ -172,6 +184,7 @@ def main() -> None:
     parser.add_argument("data", choices=(*SETTINGS, "cut"))
     parser.add_argument("root", help="folder of MNIST, or a file")
     parser.add_argument("out", nargs="?", help="file to write, for `cut`")
+    parser.add_argument("--seeds", type=int, default=3, help="number of seeds, from 0 up")
     options = parser.parse_args()
     if options.data == "cut":
         table = parquet.read_table(options.root)
@@ -188,11 +201,10 @@ def main() -> None:
     for label, method in METHODS.items():
         for factor in FACTORS:
             config = replace(base, rescale={} if factor == 1 else {tasks[0]: factor})
-            torch.manual_seed(0)
-            models = front_models(method, config, workload, preferences)
-            rows = [[final_losses(config, workload, model, split) for split in ("test", "train")] for model in models]
-            found[label, factor] = np.array(rows)  # point x split x task
-            print(label, factor, " ".join(f"{a:.4g}, {b:.4g};" for a, b in found[label, factor][:, 0]), flush=True)
+            seeds = [replace(config, seed=seed) for seed in range(options.seeds)]
+            found[label, factor] = np.stack([front_losses(method, each, workload, preferences) for each in seeds])
+            for points in found[label, factor]:
+                print(label, factor, " ".join(f"{a:.4g}, {b:.4g};" for a, b in points[:, 0]), flush=True)
     print_table(found, preferences, final_losses(base, workload, Zeros(resolved.build_model()), "test"))
 
 

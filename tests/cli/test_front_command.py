@@ -1,6 +1,7 @@
 """`torchsims front`: models along the front, a choice, and predictions with it."""
 
 import csv
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,11 @@ def test_a_front_is_a_table_a_figure_a_choice_and_runs_to_predict_with(
     assert [row["prefer near"] for row in found["rows"]] == [4.0, 1.0, 0.25]
     assert {"chosen.txt", "front.png", "report.html", "table.md"} <= {path.name for path in out.iterdir()}
     assert any("Hypervolume of the test metrics" in note for note in found["notes"])
+    assert any(note.endswith("; one run each.") for note in found["notes"])
+    assert "Runs" not in found["details"]  # a point is one run
+    page = (out / "report.html").read_text()
+    legends = re.findall(r">(point \d[^<]*|[^<]* preferred [^<]*)</text>", page)
+    assert set(legends) == {"point 1", "point 2", "point 3"}  # and not a method with all its preferences
     (chosen,) = [row["point"] for row in found["rows"] if row["chosen"]]
     run = out / "runs" / (out / "chosen.txt").read_text().strip()
     assert results(run)["settings"]["prefer"]["near"] == found["rows"][chosen - 1]["prefer near"]

@@ -89,6 +89,15 @@ def test_gradient_level_methods_take_part_by_name(
     assert {row.get("passes", "1+2") for row in found} == {"1+2"}
 
 
+def test_what_no_run_reaches_is_a_dash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = ["--steps", "1", "--no-compile", "--problems", "f1", "--starts", "5,5"]
+    assert _call(monkeypatch, "reproduce", "prox", "--out", str(tmp_path / "out"), *options) == 0
+    assert [row["median_distance_then"] for row in _results(tmp_path / "out")["rows"]] == [None] * 5
+    text = (tmp_path / "out" / "table.md").read_text()
+    assert "nan" not in text
+    assert text.splitlines()[2].split(" | ")[3] == "\N{EN DASH}"
+
+
 def test_the_page_needs_no_other_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _call(monkeypatch, "reproduce", "prox", "--out", str(tmp_path / "out"), *QUICK["prox"])
     text = (tmp_path / "out" / "report.html").read_text()

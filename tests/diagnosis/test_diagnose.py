@@ -236,6 +236,7 @@ def other_model(model: nn.Module, data: Data) -> dict[str, Tensor]:
         (task_losses, batches(), {"shared": ["stm"]}, ValueError, "Found `stm`, which names none."),
         (nan_loss, batches(), {}, ValueError, "The loss of task `a` should be finite. Found nan"),
         (other_model, batches(), {}, ValueError, "should compute the losses with the model it is given"),
+        ("task_losses", batches(), {}, TypeError, "The closure should be a function `task_losses(model, batch)`"),
         (lambda model, data: 3, batches(), {}, TypeError, "should return a mapping, a sequence or a tensor"),
     ],
 )
@@ -281,3 +282,5 @@ def test_it_is_readable() -> None:
     for words in ("task", "log share", *TASKS, found.advice[0]):
         assert words in text
     assert found.to_dict()["advice"] == list(found.advice)
+    assert "nan" not in text  # what is not known is a dash
+    assert str(diagnose(make_net(), mean_losses(), batches()[:1])).split("\n")[1].split()[2] == "-"

@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import combinations
 from xml.etree import ElementTree
 
 import numpy as np
@@ -12,9 +13,10 @@ import pytest
 from matplotlib.figure import Figure
 
 from helpers.finished_runs import METRICS, finished_run, finished_runs
-from torchsims.reporting import heat_maps, metric_against
+from torchsims.reporting import FrontPanel, Report, heat_maps, metric_against, plot_front
 from torchsims.reporting._bars import delta_bars, paired_change
 from torchsims.reporting._curves import training_curves, validation_curves, weight_curves
+from torchsims.reporting._page import render_page
 from torchsims.reporting._pictures import colour_map, predictions
 from torchsims.reporting._svg import figure_svg
 from torchsims.training.config import RunConfig
@@ -170,3 +172,33 @@ def test_equal_numbers_have_equal_colours_on_all_maps() -> None:
         )
         norms = [axis.images[0].norm for axis in figure.axes[:2]]
         assert all((norm.vmin, norm.vmax) == (limits or (-0.5, 0.5)) for norm in norms)
+
+
+def test_points_of_a_front_that_lie_close_share_a_label() -> None:
+    values = np.array([[0.0, 10.0], [0.5, 5.0], [0.501, 5.01], [math.nan, 1.0], [1.0, 0.0]])
+    for unit in (1.0, 1e6):  # close is relative to the range of a panel
+        figure = plot_front([FrontPanel("test", ["a", "b"], unit * values, [False, False])], 1)
+        assert [text.get_text() for text in figure.axes[0].texts] == ["1", "2, 3", "5"]
+    same = FrontPanel("test", ["a", "b"], np.ones((2, 2)), [False, False])
+    assert [text.get_text() for text in plot_front([same], 0).axes[0].texts] == ["1, 2"]
+    _saved(figure)
+
+
+def test_names_in_a_head_can_break_after_underscores_and_stay_escaped() -> None:
+    page = render_page(Report("", "", {}, [{"<b>price_per_metre ↑": 1.0}]), {}, {})
+    assert "&lt;b&gt;price_<wbr>per_<wbr>metre\u00a0↑</th>" in page
+
+
+@pytest.mark.parametrize(
+    "names", [["seg", "depth", "normals"], ["a long name of a target in dollars"] * 3, ["a_b" * 30] * 3]
+)
+def test_labels_of_a_heat_map_do_not_cover_each_other(names: list[str]) -> None:
+    figure = heat_maps({"": np.eye(3)}, ("", names), ("", names), "cosine")
+    _saved(figure)  # places everything
+    axis = figure.axes[0]
+    for labels in (axis.get_xticklabels(), axis.get_yticklabels()):
+        boxes = [label.get_window_extent() for label in labels]
+        slanted = labels[0].get_rotation() == 30  # parallel lines, whose boxes overlap
+        assert slanted or not any(a.overlaps(b) for a, b in combinations(boxes, 2))
+        assert not any("\n" in label.get_text() for label in axis.get_xticklabels())
+    assert axis.get_window_extent().width > 0.2 * figure.get_window_extent().width

@@ -20,7 +20,7 @@ from torchsims.reporting._runs import run_columns, summary_table
 from torchsims.training.config import RunConfig
 from torchsims.training.run import History, Run
 
-VOID = {"meta", "img", "br", "hr", "link", "input"}
+VOID = {"meta", "img", "br", "hr", "link", "input", "wbr"}
 OTHERS = {"checkpoint.pt": b"weights", "notes.txt": b"precious"}
 
 

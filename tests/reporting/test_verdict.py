@@ -171,3 +171,38 @@ def test_labels_with_commas_stay_apart() -> None:
     assert sorted(verdict.tied) == sorted(labels)
     first, second, third = verdict.tied
     assert f"between {first}; {second} and {third}:" in verdict.sentences[0]
+
+
+def many_tasks(values: Mapping[str, np.ndarray]) -> list[Run]:
+    """Return one run per label and seed with the metrics `seed x task`."""
+    up = {f"t{i}": {"r2": True} for i in range(next(iter(values.values())).shape[1])}
+    return [
+        Run(label, RunConfig(seed=seed), {task: {"r2": x} for task, x in zip(up, row, strict=True)}, up)
+        for label, rows in values.items()
+        for seed, row in enumerate(rows.tolist())
+    ]
+
+
+def test_a_method_that_loses_most_tasks_is_behind_though_ranks_are_too_few_to_say_so() -> None:
+    ew = np.array([[0.00, 0.01, 0.94], [0.01, 0.00, 0.93], [0.00, 0.00, 0.94]])
+    sims = np.array([[0.60, 0.70, 0.93], [0.62, 0.75, 0.94], [0.61, 0.71, 0.93]])
+    verdict = judge(many_tasks({"EW": ew, "SIMS": sims}))
+    rival = verdict.rivals[0]
+    assert not rival.by_score
+    assert verdict.tied == ["SIMS"]
+    assert "the next best, and ahead of it on t0 and t1 with the same 3 seeds." in verdict.sentences[0]
+    gls = sims[:, [1, 0, 2]]
+    three = judge(many_tasks({"EW": ew, "GLS": gls, "SIMS": sims}))
+    assert sorted(three.tied) == ["GLS", "SIMS"]
+    assert three.sentences[0].endswith("; the other methods are behind it.")
+    ew[:, 2] += 0.5  # it wins one task
+    assert not judge(many_tasks({"EW": ew, "SIMS": sims})).rivals[0].lost
+
+
+def test_a_winner_among_equal_methods_is_rare_with_several_tasks() -> None:
+    rng = np.random.default_rng(0)
+    named = 0
+    for _ in range(400):
+        runs = many_tasks({f"M{i}": 1 + 0.1 * rng.normal(size=(3, 3)) for i in range(2)})
+        named += len(judge(runs, "M0").tied) == 1
+    assert named <= 34  # 5 % are 20

@@ -65,7 +65,7 @@ def test_pbi_is_that_of_torchjd_with_inverse_preferences_as_its_direction() -> N
     generator = torch.Generator().manual_seed(0)
     losses = 5 * torch.rand(20, 3, generator=generator, dtype=torch.float64)
     p, z = torch.tensor([2.0, 0.5, 3.0]).double(), torch.tensor([0.1, -1.0, 0.0]).double()
-    ours = PBI(2.0, ideal=z.tolist(), preference=dict(zip("abc", p.tolist(), strict=True)), tasks="abc")
+    ours = PBI(2.0, ideal=z.tolist(), preference=dict(zip("abc", p.tolist(), strict=True)), tasks=list("abc"))
     theirs = jds.PBI(2.0, 1 / p, z)
     torch.testing.assert_close(ours(losses), torch.stack([theirs(row) for row in losses]), rtol=1e-9, atol=1e-9)
 

@@ -32,7 +32,7 @@ def find(diagnosis: Diagnosis, slopes: Mapping[str, float]) -> Iterator[Finding]
             f"{slopes[task] * abs(loss):.2g}. Is its output saturated, clamped or rounded?",
         )
     yield from _unreachable(diagnosis)
-    several = len(diagnosis.tasks) > 1
+    several = len(diagnosis.tasks) > 1 and not all(map(isnan, diagnosis.loss.values()))
     if several and diagnosis.shared == 0:
         sentence = "No parameter is shared by two tasks: they neither help nor disturb each other."
         yield Finding("nothing shared", diagnosis.tasks, sentence)
@@ -136,11 +136,12 @@ def _labels(diagnosis: Diagnosis) -> Iterator[Finding]:
     for task in diagnosis.tasks:
         share, empty = diagnosis.missing[task], diagnosis.unlabelled[task]
         if share > MISSING or empty:
-            without = f", and {empty} of {diagnosis.batches} batches have none" if empty else ""
+            lacks = "" if isnan(share) else f"lacks {_percent(share)} of its labels"
+            without = f"has no label in {empty} of {diagnosis.batches} batches" if empty else ""
             yield Finding(
                 "missing",
                 (task,),
-                f"Task `{task}` lacks {_percent(share)} of its labels{without}. Larger batches, or several "
+                f"Task `{task}` {' and '.join(filter(None, (lacks, without)))}. Larger batches, or several "
                 "micro-batches per step, make its loss reliable. Without labels it should have a count of zero, not a "
                 "loss of zero.",
             )
@@ -175,4 +176,4 @@ def _names(tasks: Sequence[str]) -> str:
 
 def _percent(share: float) -> str:
     """Return a share in percent; one of almost everything with as many digits as tell."""
-    return f"{100 * share:{'.6g' if 0.99 < share < 1 else '.2g'}} %"
+    return f"{100 * share:{'.6g' if share > 0.99 else '.2g'}} %"

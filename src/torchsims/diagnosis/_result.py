@@ -176,7 +176,9 @@ class Diagnosis:
 
 
 def _text(value: object) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return "-" if isnan(value) else f"{value:.3g}"
+    return str(value)
 
 
 def _aligned(cells: list[list[str]]) -> str:

@@ -26,6 +26,13 @@ Points: TypeAlias = NDArray[np.float64]
 """One row per point, one column per task."""
 BALANCED = "balanced"
 MARGIN = 0.1  # of the reference point beyond the worst number, as a share of the range
+_PICTURES = {"predictions": "An image of the test split: the labels, then what the model of each point predicts."}
+_PLANE = {"front": "One dot per model, with the number of its point. The chosen one has a ring.", **_PICTURES}
+_LINES = {
+    "front": "One line per model, from the worst number of any point at the bottom to the best one at the top. "
+    "The chosen one is thick.",
+    **_PICTURES,
+}
 
 
 def check_choice(choose: str, points: int) -> None:
@@ -74,6 +81,7 @@ def front_comparison(config: RunConfig, chosen: FrontConfig, tasks: Sequence[str
         None,  # points of a front are no rivals
         finish=_finish(preferences, chosen),
         in_order=chosen.warm_epochs > 0,
+        labels=tuple(f"point {i + 1}" for i in range(len(configs))),
     )
 
 
@@ -100,12 +108,9 @@ def _finish(
             report,
             settings={**report.settings, "points": len(runs), "spread": chosen.spread, "choose": chosen.choose},
             rows=_rows(preferences, runs, non_dominated(decide), index),
-            details={"Training losses of the last epoch": _losses(tasks, training), **report.details},
+            details={"Training losses of the last epoch": _losses(tasks, training), **_without_runs(report)},
             figures={"front": plot_front(panels, index), **report.figures},
-            captions={
-                **report.captions,
-                "front": "Numbers are those of the points; the chosen one has a ring, or a thick line.",
-            },
+            captions={**report.captions, **(_PLANE if len(tasks) == 2 else _LINES)},
             notes=[
                 f"Chosen: point {index + 1}, {_why(chosen, validated)}. `torchsims predict` of this folder predicts "
                 "with it; the name of its run is in chosen.txt.",
@@ -141,6 +146,11 @@ def _rows(
         }
         for i, (preference, numbers, on) in enumerate(zip(preferences, metrics, front, strict=True))
     ]
+
+
+def _without_runs(report: Report) -> dict[str, Sequence[Row]]:
+    """Return the further tables without those that repeat others: a point is one run."""
+    return {name: rows for name, rows in report.details.items() if name not in ("Runs", "Means after the last epoch")}
 
 
 def _losses(tasks: Sequence[str], losses: Points) -> list[Row]:

@@ -11,12 +11,14 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from torchsims.reporting._runs import mean
-from torchsims.reporting._style import BAR, COLOURS, INK, LINK, PAPER, WIDTH, add_legend, figure_text
+from torchsims.reporting._style import BAR, COLOURS, INK, LINK, PAPER, WIDTH, add_legend, figure_text, shorten
 
 LINE = 0.36  # inches of a label of one or two lines
 LETTERS = 26  # in a line of a label
 AROUND = 0.9  # inches beside the labels
-TICK_LETTERS = 28  # in a line of a label at an axis of a heat map
+TICK_LETTERS = 20  # in a line of a label beside a heat map
+ACROSS, SLANTED = 30, 16  # letters of a label under a heat map, and from how many on it stands upright
+LETTER = 0.07  # inches of the height of an upright letter
 PANEL = 1.9  # inches of a curve
 DARK = 0.45  # brightness below which white letters can be read
 BEFORE, AFTER = COLOURS[0], COLOURS[1]
@@ -107,7 +109,10 @@ def heat_maps(
         >>> [text.get_text() for text in heat_maps({"a": np.eye(2)}, ("x", [1, 2]), ("y", [0, 3]), "z").axes[0].texts]
         ['1', '0', '0', '1']
     """
-    size = (2.1 + max(2.0, 0.62 * len(across[1])) * len(panels), 1.6 + 0.42 * len(up[1]))
+    below = [shorten(each, ACROSS) if isinstance(each, str) else f"{each:g}" for each in across[1]]
+    longest = max(map(len, below))
+    upright = longest > SLANTED
+    size = (2.1 + max(2.0, 0.62 * len(below)) * len(panels), 1.6 + 0.42 * len(up[1]) + LETTER * longest * upright)
     figure = Figure(figsize=size, layout="constrained")
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     known = np.concatenate([panel[np.isfinite(panel)] for panel in panels.values()])
@@ -123,8 +128,8 @@ def heat_maps(
             red, green, blue, _ = image.cmap(image.norm(panel[cell]))
             dark = 0.3 * red + 0.6 * green + 0.1 * blue < DARK
             axis.text(cell[1], cell[0], text, ha="center", va="center", color=PAPER if dark else INK, fontsize=8)
-        turned = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if isinstance(across[1][0], str) else {}
-        axis.set_xticks(range(len(across[1])), list(map(_tick, across[1])), **turned)
+        slanted = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if isinstance(across[1][0], str) else {}
+        axis.set_xticks(range(len(below)), list(map(figure_text, below)), **({"rotation": 90} if upright else slanted))
         axis.set_yticks(range(len(up[1])), list(map(_tick, up[1])))
         axis.set_xlabel(across[0])
         axis.set_title(figure_text(title))

@@ -105,6 +105,8 @@ def comparison_report(
     last = last_epoch_runs(runs)
     epoch = "at the selected epoch" if last else LAST
     over, dot = ("splits and seeds", "run") if has_splits(runs) else ("seeds", "seed")
+    repeated = len({run.label for run in runs}) < len(runs)
+    shown = f": means over {over} and sample standard deviations" if repeated else "; one run each"
     relative = score.name == DELTA and bool(score.values)
     explained = f" Delta_b is a fraction, relative to the mean of {baseline}." if relative else ""
     return Report(
@@ -128,7 +130,7 @@ def comparison_report(
         columns=run_columns(runs, {score.name: score.higher_is_better}),
         notes=[
             *notes,
-            f"Metrics of the test split {epoch}: means over {over} and sample standard deviations.{explained}",
+            f"Metrics of the test split {epoch}{shown}.{explained}",
             *mean_notes(runs),
             *score.notes,
         ],

@@ -9,8 +9,10 @@ from matplotlib.figure import Figure
 from torchsims.diagnosis import Diagnosis
 from torchsims.reporting._bars import heat_maps, share_bars
 from torchsims.reporting._report import Report
+from torchsims.reporting._style import shorten
 from torchsims.reporting._tables import Row
 
+HALF = 14  # letters of one name in the label of a pair
 MOST_PAIRS = 15  # across a heat map of layer groups; six tasks have as many
 CAPTIONS = {
     "shares": "What each task has to say in a sum of the losses and in a sum of their logarithms: its share in the "
@@ -41,9 +43,14 @@ def diagnosis_report(diagnosis: Diagnosis, title: str, command: str, settings: M
         details=_details(diagnosis),
         figures=_figures(diagnosis) if several else {},
         captions=CAPTIONS,
-        notes=[*diagnosis.advice, f"Means over {diagnosis.batches} batches; {diagnosis.shared:,} shared parameters."],
+        notes=[*diagnosis.advice, _extent(diagnosis)],
         diagnosis=diagnosis,
     )
+
+
+def _extent(diagnosis: Diagnosis) -> str:
+    batches = "One batch" if diagnosis.batches == 1 else f"Means over {diagnosis.batches} batches"
+    return f"{batches}; {diagnosis.shared:,} shared parameters."
 
 
 def _figures(diagnosis: Diagnosis) -> dict[str, Figure]:
@@ -55,7 +62,7 @@ def _figures(diagnosis: Diagnosis) -> dict[str, Figure]:
     }
     if len(diagnosis.layers) > 1 and len(pairs) <= MOST_PAIRS:
         panel = np.array([[matrix[a][b] for a, b in pairs] for matrix in diagnosis.layers.values()])
-        across = ("", [f"{a}, {b}" for a, b in pairs])
+        across = ("", [f"{shorten(a, HALF)}, {shorten(b, HALF)}" for a, b in pairs])
         layers = ("", list(diagnosis.layers))
         figures["cosines_by_layer"] = heat_maps({"": panel}, across, layers, "cosine", limits=(-1.0, 1.0))
     return figures

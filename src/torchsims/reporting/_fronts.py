@@ -9,9 +9,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from torchsims.reporting._style import COLOURS, WIDTH, add_legend, figure_text, line_styles
+from torchsims.reporting._style import COLOURS, LINK, WIDTH, add_legend, figure_text, line_styles
 
 HEIGHT = 3.4  # inches of a panel
+CLOSE = 0.06  # of a range: nearer points share a label
 RING = {"marker": "o", "markersize": 15, "markerfacecolor": "none", "markeredgecolor": COLOURS[1], "linestyle": "none"}
 
 
@@ -58,16 +59,44 @@ def plot_front(panels: Sequence[FrontPanel], chosen: int) -> Figure:
 
 def _draw_plane(axis: Axes, panel: FrontPanel, chosen: int) -> None:
     x, y = panel.values.T
-    axis.plot(x, y, color="0.75", linewidth=1.2, zorder=1)
+    axis.plot(x, y, color=LINK, linewidth=1.2, zorder=1)
     axis.plot(x, y, "o", color=COLOURS[0], markersize=6, zorder=2)
     axis.plot(x[chosen], y[chosen], **RING, zorder=3)  # type: ignore[arg-type]
-    for i, (a, b) in enumerate(panel.values.tolist()):
-        if np.isfinite([a, b]).all():
-            axis.annotate(str(i + 1), (a, b), (8, 8), textcoords="offset points", fontsize="small")
+    for group in _close_points(panel.values):
+        text, place = ", ".join(str(i + 1) for i in group), panel.values[group].max(0)
+        axis.annotate(
+            text,
+            (place[0], place[1]),
+            (7, 7),
+            textcoords="offset points",
+            fontsize="small",
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8},  # the line does not cross a number
+            zorder=1.5,
+        )
     names = [f"{figure_text(name)} {'↑' if up else '↓'}" for name, up in zip(panel.names, panel.higher, strict=True)]
     axis.set_xlabel(names[0])
     axis.set_ylabel(names[1])
     axis.margins(0.12)
+
+
+def _close_points(values: NDArray[np.float64]) -> list[list[int]]:
+    """Return the points that have numbers, in groups that lie too close for a label each.
+
+    Example:
+        >>> _close_points(np.array([[0.0, 1.0], [0.01, 1.0], [1.0, np.nan], [1.0, 0.0]]))
+        [[0, 1], [3]]
+    """
+    known = np.flatnonzero(np.isfinite(values).all(1)).tolist()
+    close = CLOSE * np.ptp(values[known], axis=0) if known else 0.0
+    groups: list[list[int]] = []
+    for i in known:
+        for group in groups:
+            if (abs(values[group] - values[i]) <= close).all():
+                group.append(i)
+                break
+        else:
+            groups.append([i])
+    return groups
 
 
 def _draw_lines(axis: Axes, panel: FrontPanel, chosen: int) -> None:

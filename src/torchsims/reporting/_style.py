@@ -57,9 +57,18 @@ def figure_text(text: str, width: int = TITLE_LETTERS) -> str:
         >>> figure_text("$x_{$"), figure_text("Delta_b"), figure_text("EW, depth x 100", 10)
         ('\\$x_{\\$', '$\\Delta_b$', 'EW, depth\nx 100')
     """
-    line, half = one_line(text), LONGEST_TEXT // 2
-    line = line if len(line) <= LONGEST_TEXT else f"{line[: half - 1]}…{line[-half:]}"
-    return SYMBOLS.get(text, fill(line, width).replace("$", r"\$"))
+    return SYMBOLS.get(text, fill(shorten(text, LONGEST_TEXT), width).replace("$", r"\$"))
+
+
+def shorten(text: str, letters: int) -> str:
+    """Return a text on one line, without its middle if it has more than an even number of ``letters``.
+
+    Example:
+        >>> shorten("price_per_square_metre", 12)
+        'price…_metre'
+    """
+    line, half = one_line(text), letters // 2
+    return line if len(line) <= letters else f"{line[: half - 1]}…{line[-half:]}"
 
 
 def add_legend(figure: Figure, handles: Sequence[Line2D], labels: Sequence[str]) -> None:

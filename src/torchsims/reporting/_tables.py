@@ -114,18 +114,18 @@ def file_name(text: str) -> str:
 
 
 def format_value(value: object) -> str:
-    """Return a value as a text: numbers with six digits, lists in parentheses, an empty text for None.
+    """Return a value as a text: numbers with six digits, a dash for NaN, lists in parentheses, an empty text for None.
 
     Example:
-        >>> format_value(57.16123456), format_value([0.1, 2]), format_value(None), format_value(True)
-        ('57.1612', '(0.1, 2)', '', 'yes')
+        >>> format_value(57.16123456), format_value([0.1, math.nan]), format_value(None), format_value(True)
+        ('57.1612', '(0.1, –)', '', 'yes')
     """
     if value is None:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.6g}"
+        return NAN if math.isnan(value) else f"{value:.6g}"
     if isinstance(value, list | tuple):
         return "(" + ", ".join(format_value(entry) for entry in value) + ")"
     if isinstance(value, Mapping):

@@ -10,8 +10,10 @@ The best method is the one with the best mean score. It is compared with every o
 - :math:`t_{n-1}`: the 97.5 % quantile of Student's distribution, so that the interval covers the true difference 95
   times in 100 if differences are normal.
 
-The seeds show a difference if zero is outside of the interval. A winner is named only if it is better than each of the
-others in this sense; otherwise the methods that cannot be told from the best one are named together.
+The seeds show a difference if zero is outside of the interval; or if this holds for the first metric of most tasks, and
+the opposite for none, because ranks of a few methods can hide that a task is lost altogether. A winner is named only if
+it is better than each of the others in this sense; otherwise the methods that cannot be told from the best one are
+named together.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,10 +41,16 @@ class Rival:
     behind: float  # mean difference of the scores over the seeds of both; of the means if they share none
     half_width: float | None  # of the 95 % interval; None with fewer than two seeds of both
     seeds: int  # that both have
+    lost: Sequence[str] = ()  # tasks on which it is shown to be worse; most of them, and none on which it is better
 
     @property
     def shown(self) -> bool:
         """Whether the seeds can show that it is worse."""
+        return self.by_score or len(self.lost) > 0
+
+    @property
+    def by_score(self) -> bool:
+        """Whether the score alone shows it."""
         return self.half_width is not None and self.behind > self.half_width
 
 
@@ -85,7 +93,8 @@ class Verdict:
         order = "higher" if self.higher_is_better else "lower"
         return (
             f"Compared by {self.score}, {order} is better. A difference is the mean over the {self.unit} that both "
-            f"methods have ± half of its 95 % interval; the {self.unit} show it if zero is outside of the interval."
+            f"methods have ± half of its 95 % interval; the {self.unit} show it if zero is outside of the interval, or "
+            "if that holds for most tasks, and the opposite for none."
         )
 
     def _outcome(self) -> str:
@@ -106,9 +115,10 @@ class Verdict:
             value = f"{self.best} has the best {self.score}, {self.value:.{digits}f}, {gap}"
             return f"{value}; {why} no spread, so that this may be chance."
         if len(self.tied) == 1:
+            ahead = "" if near.by_score else f" and ahead of it on {_listed(near.lost)}"
             return (
-                f"{self.best} is best: its {self.score} of {self.value:.{digits}f} is {gap}, the next best, with the "
-                f"same {near.seeds} {self.unit}."
+                f"{self.best} is best: its {self.score} of {self.value:.{digits}f} is {gap}, the next best,{ahead} "
+                f"with the same {near.seeds} {self.unit}."
             )
         rest = "; the other methods are behind it" if len(self.tied) <= len(self.rivals) else ""
         return (
@@ -189,7 +199,22 @@ def _compare(groups: Mapping[str, Sequence[Run]], score: "Score", label: str, be
     if not ahead:
         return Rival(label, sign * (fmean(ours.values()) - fmean(theirs.values())), None, 0)
     half = student(len(ahead) - 1) * stdev(ahead) / sqrt(len(ahead)) if len(ahead) > 1 else None
-    return Rival(label, fmean(ahead), half, len(ahead))
+    return Rival(
+        label, fmean(ahead), half, len(ahead), _lost_tasks(groups[best], groups[label]) if half is not None else ()
+    )
+
+
+def _lost_tasks(best: Sequence[Run], rival: Sequence[Run]) -> list[str]:
+    """Return the tasks on which a rival is shown to be worse than the best method; nothing unless they decide."""
+    tasks = {task: next(iter(of.items())) for task, of in best[0].higher_is_better.items()}
+    lost, won = [], []
+    for task, (metric, up) in tasks.items():
+        ours, theirs = (_by_seed(group, [run.metrics[task][metric] for run in group]) for group in (best, rival))
+        ahead = [(ours[seed] - theirs[seed]) * (1 if up else -1) for seed in ours if seed in theirs]
+        half = student(len(ahead) - 1) * stdev(ahead) / sqrt(len(ahead))
+        lost += [task] if fmean(ahead) > half else []
+        won += [task] if fmean(ahead) < -half else []
+    return lost if 2 * len(lost) > len(tasks) and not won else []
 
 
 def _by_seed(group: Sequence[Run], values: Sequence[float]) -> dict[tuple[int, int], float]:
