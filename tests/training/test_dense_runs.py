@@ -14,7 +14,7 @@ from helpers.small_encoders import resnet_config, save_encoder
 from helpers.small_folders import write_scenes
 from helpers.training_cases import assert_same_tensors, checkpoint
 from torchsims.models.sam2.adapters import TaskTensor
-from torchsims.training import Callback, RunConfig, StepValues, StoppedError, train
+from torchsims.training import Callback, RunConfig, StepValues, StoppedError, TensorBoard, train
 from torchsims.training.predict import load_model
 
 FOLDER = "FOLDER"  # stands for the folder of the encoder
@@ -72,13 +72,21 @@ def test_a_resumed_run_ends_like_one_without_a_stop_and_predicts_again(
 
 
 def test_training_adds_the_regularizer_of_mtsam(folder: Path, tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
     distances = []
     for factor in (0.0, 1e6):
         model = f"sam2:encoder=toy:rank=2:size=32:adapter=mtsam:orthogonality={factor}"
-        train(settings_of(folder, model), tmp_path / str(factor))
+        train(
+            settings_of(folder, model), tmp_path / str(factor), callbacks=[TensorBoard(tmp_path / f"events {factor}")]
+        )
         blocks = [m for m in load_model(tmp_path / str(factor))[1].modules() if isinstance(m, TaskTensor)]
         distances.append(torch.cat([block.distances().detach() for block in blocks]))
     assert (distances[1] < distances[0]).all()  # it is all that Adam follows
+    events = EventAccumulator(str(tmp_path / "events 1000000.0")).Reload()
+    values = [event.value for event in events.Scalars("regularizer")]
+    assert values[-1] < values[0]
+    assert len(values) == len(events.Scalars("lr"))
 
 
 def test_training_starts_from_single_tasks(folder: Path, tmp_path: Path) -> None:

@@ -129,6 +129,7 @@ def test_the_event_file_has_raw_losses_weights_and_merit(tmp_path: Path) -> None
     events = EventAccumulator(str(tmp_path / "tb")).Reload()
     scalars = set(events.Tags()["scalars"])
     assert {"losses/depth", "weights/seg", "merit", "lr", "validation/depth/abs_err"} <= scalars
+    assert "regularizer" not in scalars  # the model has none
     assert [event.step for event in events.Scalars("validation/depth/abs_err")] == [3, 7]
     steps = [event.step for event in events.Scalars("losses/depth")]
     assert steps == list(range(8))  # none twice, none left out

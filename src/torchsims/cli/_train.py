@@ -19,9 +19,6 @@ if TYPE_CHECKING:  # torch is imported by the commands that need it
     from torchsims.sweeps import Comparison
     from torchsims.training import Resolved
 
-TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq", ".feather", ".arrow")
-"""Endings of files that need no `--data`."""
-
 Out = Annotated[Path | None, typer.Option(help="New or empty folder; one in runs/ by default.", show_default=False)]
 Resume = Annotated[bool, typer.Option("--resume", help="Resume what is in the folder.")]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="TOML or JSON file of settings; options go first.")]
@@ -34,9 +31,20 @@ def base_config(given: dict[str, Any], config: Path | None = None, **defaults: A
     from torchsims.training import complete_config
 
     values = defaults | (read_config(config) if config else {}) | given_values(given, RunConfig)
-    if "data" not in values and str(values.get("root", "")).endswith(TABLES):
-        values["data"] = "table"
+    if "data" not in values and (root := values.get("root")):
+        if Path(root).is_dir():
+            raise ValueError(f"Option --data should say which data set a folder holds. Found none for `{root}`.")
+        values["data"] = "table"  # or what its reader says of the name of the file
     return complete_config(values)
+
+
+def _check_used(config: RunConfig) -> None:
+    """Raise if it is said how to select an epoch, and none is selected."""
+    if config.select_by != RunConfig.select_by and config.select == "last" and not config.patience:
+        raise ValueError(
+            "Option --select-by needs --select best: without it the last epoch is reported. Found "
+            f"`select_by = {config.select_by}` and `select = last`."
+        )
 
 
 def _train(
@@ -64,11 +72,11 @@ def _train(
         stored = read_run_config(out) if resume and out else None
         if stored is None:
             resolved = resolve(base_config(given, config))
+            _check_used(resolved.config)
         else:
             check_registered(stored, class_names(given))
-            chosen = complete_config(stored.to_dict() | given_values(given, RunConfig))
-            _check_same(stored, chosen)
-            resolved = resolve(chosen)
+            resolved = resolve(complete_config(stored.to_dict() | given_values(given, RunConfig)))
+            _check_same(stored, resolved.config)  # names have one spelling only now
         if save_config is not None:
             write_config(resolved.config, save_config)
             return
@@ -107,10 +115,11 @@ def _run(resolved: "Resolved", out: Path, execution: Execution, *, resume: bool,
     from torchsims.sweeps import train_and_report
     from torchsims.training import StoppedError
     from torchsims.training.checkpoints import CHECKPOINT
+    from torchsims.training.loop import CONFIG
     from torchsims.training.world import first_process
 
     if first_process():
-        prepare_output_dir(out, resume=resume, mark=CHECKPOINT)
+        prepare_output_dir(out, resume=resume, mark=CONFIG)
     try:
         with show_progress() as progress:
             bar = ProgressBar(progress, resolved.label, warn)
@@ -155,6 +164,8 @@ def _compare(
     chosen = ComparisonConfig(**given_values(given, ComparisonConfig))
     with bad_input():
         base = base_config(given, config)
+        if not chosen.tune:
+            _check_used(base)
         configs = method_grid(base, chosen.methods, chosen.seeds, chosen.splits)
         baseline = with_variant(base, chosen.baseline)
         if "baseline" in given and replace(baseline, seed=0) not in configs:
@@ -211,6 +222,7 @@ def run_comparison_command(
         return
     if first_process():
         prepare_output_dir(out, resume=resume, mark="runs", other=CHECKPOINT)
+        (out / "runs").mkdir(exist_ok=True)  # what a kill leaves is a folder of this command
     begin = time.perf_counter()
     try:
         with live_table() if first_process() else nullcontext(lambda runs: None) as show:
@@ -220,7 +232,7 @@ def run_comparison_command(
         finish(report)
         write_report(report, out, time.perf_counter() - begin, into=True)
     except (StoppedError, KeyboardInterrupt):
-        stopped(f"{command} --resume --out {join([str(out)])}")
+        stopped(join([*command_line(words, given), "--resume", "--out", str(out)]))
     except (RuntimeError, OSError) as error:
         saved = f" Finished runs are in {out}." if any(out.glob(f"runs/*/{RESULTS}")) else ""
         raise typer.TyperException(f"{error}{saved}") from error

@@ -1,10 +1,11 @@
 """Callbacks: what is called while a run trains."""
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
+from os import getpid
 from pathlib import Path
-from time import time
+from socket import gethostname
+from time import time, time_ns
 from typing import Any, final
 
 from torchsims.diagnosis import GradientValues
@@ -28,6 +29,7 @@ class StepValues:
     merit: float | None = None  # value of the merit function, for methods that have one
     gradients: GradientValues | None = None  # before the step, if they were measured
     influence: Mapping[str, float] = field(default_factory=dict)  # share of a task in the weighted sum of the losses
+    regularizer: float | None = None  # value of the term that belongs to no task, for models that have one
 
 
 class Callback:
@@ -51,7 +53,7 @@ class Callback:
 
 @final
 class TensorBoard(Callback):
-    """Writes losses, weights, merit, learning rate, measured gradients and validation metrics to event files.
+    """Writes losses, weights, merit, regularizer, learning rate, gradients and validation metrics to event files.
 
     Example:
         >>> callbacks = [TensorBoard(Path("runs/events"))]  # `train(config, folder, callbacks=callbacks)` fills it
@@ -62,21 +64,25 @@ class TensorBoard(Callback):
         self._writer: Any = None
 
     def on_start(self, step: int, steps: int) -> None:
-        from tensorboard.compat.proto.event_pb2 import Event, SessionLog
-        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+        from tensorboard.compat.proto.event_pb2 import SessionLog
+        from tensorboard.summary.writer.record_writer import RecordWriter
 
-        self._writer = EventFileWriter(str(self._folder))
+        self._folder.mkdir(parents=True, exist_ok=True)
+        # Not TensorBoard's own writer: a step would wait for its thread, which needs the interpreter for every event.
+        name = f"events.out.tfevents.{time_ns()}.{gethostname()}.{getpid()}"
+        self._writer = RecordWriter((self._folder / name).open("xb"))
         # What a killed run wrote after its last checkpoint is purged.
-        self._writer.add_event(Event(wall_time=time(), step=step, file_version=VERSION))
-        self._writer.add_event(Event(wall_time=time(), step=step, session_log=SessionLog(status=SessionLog.START)))
-        self._writer.flush()  # its thread has nothing left to write when the first step looks at the folder
+        self._add_event(step, file_version=VERSION)
+        self._add_event(step, session_log=SessionLog(status=SessionLog.START))
+        self._writer.flush()
 
     def on_step(self, step: int, values: StepValues) -> None:
-        if not self._folder.is_dir():  # noticed here, before the thread of the writer does and prints a traceback
+        if not self._folder.is_dir():
             raise OSError(f"The folder `{self._folder}` was deleted while the run was writing to it.")
         found = {f"losses/{task}": value for task, value in values.losses.items()}
         found |= {f"weights/{task}": value for task, value in values.weights.items()}
-        found |= {name: value for name, value in (("merit", values.merit), ("lr", values.lr)) if value is not None}
+        single = {"merit": values.merit, "regularizer": values.regularizer, "lr": values.lr}
+        found |= {name: value for name, value in single.items() if value is not None}
         if values.gradients is not None:
             found |= _gradients(values.gradients)
         self._write(step, found)
@@ -84,19 +90,23 @@ class TensorBoard(Callback):
     def on_epoch(self, step: int, metrics: Metrics) -> None:
         found = {f"validation/{task}/{name}": value for task, of in metrics.items() for name, value in of.items()}
         self._write(step, found)
+        self._writer.flush()
 
     def _write(self, step: int, values: Mapping[str, float]) -> None:
         """Write all values as one event: an event takes longer to write than a value."""
-        from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.compat.proto.summary_pb2 import Summary
 
         summary = Summary(value=[Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()])
-        self._writer.add_event(Event(wall_time=time(), step=step, summary=summary))
+        self._add_event(step, summary=summary)
+
+    def _add_event(self, step: int, **content: Any) -> None:
+        from tensorboard.compat.proto.event_pb2 import Event
+
+        self._writer.write(Event(wall_time=time(), step=step, **content).SerializeToString())
 
     def on_end(self) -> None:
         if self._writer is not None:
-            with suppress(FileNotFoundError):  # the folder was deleted
-                self._writer.close()
+            self._writer.close()
 
 
 def _gradients(values: GradientValues) -> dict[str, float]:

@@ -124,7 +124,12 @@ class Execution:
     threads: int = setting(0, "Threads per run; 0 for all cores, or one in a comparison.", minimum=0)
     jobs: int = setting(0, "Runs at a time in a comparison; 0 for as many as there are cores.", minimum=0)
     processes: int = setting(1, "Processes per run, each with a part of every batch.", minimum=1)
-    on: str = setting("local", "Where the runs of a comparison run: local or slurm, with options: slurm:gpus=1.")
+    on: str = setting("local", "Where the runs of a comparison run: local, ray or slurm, with options: ray:gpus=1.")
+
+    @property
+    def cores(self) -> int:
+        """Cores of a run in a comparison: the threads of all its processes."""
+        return max(1, self.threads) * self.processes
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,7 @@ def train(
     with launched() as world, lock_folder(folder, world.first), asked_to_stop() as asked:
         session = _Session(resolved, folder, world, callbacks if world.first else (), execution or Execution())
         state = load_checkpoint(folder, resolved.config)
+        _check_shared(state, folder, world)
         if state is not None:
             with fits_checkpoint(folder / CHECKPOINT):
                 session.load(state)
@@ -92,6 +93,15 @@ def train(
         finally:
             for callback in session.trainer.callbacks:
                 callback.on_end()
+
+
+def _check_shared(state: Mapping[str, Any] | None, folder: Path, world: World) -> None:
+    """Wait until every process has read the checkpoint; raise an error if they have not read the same one."""
+    with fits_checkpoint(folder / CHECKPOINT):
+        step = -1 if state is None else as_type(state["trainer"]["step"], int)
+    if not world.agrees(step):
+        found = "no checkpoint" if state is None else f"the checkpoint of step {step}"
+        raise ValueError(f"All processes should resume the same checkpoint in `{folder}`. Found {found} in this one.")
 
 
 class _Session:
@@ -187,7 +197,9 @@ class _Session:
 
     def result(self) -> Run:
         """Evaluate the test split and return the finished run."""
-        test, last = self.workload.split("test"), None
+        last = None
+        with self.clock("data"):
+            test = self.workload.split("test")
         with self.clock("evaluation"):
             metrics, selected = self.evaluate("test"), self.epoch
             if self.config.select == "best" and self.selection.model and self.selection.epoch != self.epoch:

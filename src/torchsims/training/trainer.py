@@ -169,7 +169,8 @@ class Trainer:
         losses, weights, coefficients = found
         unscaled = {task: loss / self._factors.get(task, 1.0) for task, loss in losses.items()}
         shares = weighted_shares(losses, coefficients)
-        return StepValues(unscaled, weights, lr, merit.merit if merit else None, influence=shares)
+        value = merit.merit if merit else None
+        return StepValues(unscaled, weights, lr, value, influence=shares, regularizer=report.regularizer)
 
     def _report_starved(self, report: Report) -> None:
         if not isinstance(report, MeritReport) or self._preferred:

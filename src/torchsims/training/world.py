@@ -34,6 +34,14 @@ class World:
         dist.all_reduce(count)
         return bool(count)
 
+    def agrees(self, number: int) -> bool:
+        """Return whether ``number`` is the same in all processes."""
+        if self.size == 1:
+            return True
+        ends = torch.tensor([number, -number], device=self.device)
+        dist.all_reduce(ends, dist.ReduceOp.MAX)
+        return bool(ends.sum() == 0)
+
 
 @contextmanager
 def launched() -> Iterator[World]:
