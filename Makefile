@@ -18,7 +18,7 @@ SITE := build/site
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch -e '.[dev,docs,experiments,gradient,huggingface,lightning,sweeps,tables,vision]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch -e '.[dev,docs,experiments,gradient,huggingface,lightning,ray,sweeps,tables,vision]'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt LibMTL  # would install torchvision, which breaks here
 	touch $@
 

@@ -16,6 +16,7 @@ os.environ.setdefault("TORCH_COMPILE_CACHE_KEY_TAG", os.environ.get("ATEN_CPU_CA
 LIGHTNING_WARNINGS = (
     r"ignore:`isinstance\(treespec, LeafSpec\)` is deprecated:FutureWarning",  # of torch 2.13 about Lightning 2.6
     r"ignore:The '.*_dataloader' does not have many workers:UserWarning",  # on a machine with many cores
+    r"ignore:The `srun` command is available on your system:UserWarning",  # on a machine with Slurm
     r"ignore:Checkpoint directory .* exists and is not empty:UserWarning",  # where a run goes on
 )
 

@@ -70,8 +70,8 @@ ALLOWED: dict[str, set[str]] = {
     },
 }
 CORE = {"torch", "numpy"}
-# What a room may import beside the core: the extras `experiments`, `gradient`, `huggingface`, `lightning`, `sweeps`,
-# `tables` and `vision`.
+# What a room may import beside the core: the extras `experiments`, `gradient`, `huggingface`, `lightning`, `ray`,
+# `sweeps`, `tables` and `vision`.
 EXTRAS: dict[str, set[str]] = {
     "aggregations": {"torchjd"},
     "scalarizations": {"torchjd"},
@@ -85,7 +85,7 @@ EXTRAS: dict[str, set[str]] = {
     "training": {"filelock", "safetensors", "tensorboard", "tomli_w"},
     "reporting": {"jinja2", "matplotlib", "rich"},
     "synthetic": {"matplotlib"},
-    "sweeps": {"matplotlib", "optuna", "submitit"},
+    "sweeps": {"matplotlib", "optuna", "ray", "sqlalchemy", "submitit"},
     "experiments": {"matplotlib"},
     "fronts": {"moocore"},
     "cli": {"typer"},

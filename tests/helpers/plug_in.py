@@ -1,5 +1,6 @@
 """Data and a model as a package outside of torchsims would bring them."""
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -56,13 +57,19 @@ class Measuring(Line):
 
 
 class Slow(Line):
-    """Waits in every training step until a file exists: there is time to stop a run that costs nothing."""
+    """Waits in every training step until a file exists: there is time to stop a run that costs nothing.
 
-    def __init__(self, outputs: Mapping[str, int], inputs: int, until: str = ".") -> None:
+    Every training step is a line of the file ``log``, with the number of its process.
+    """
+
+    def __init__(self, outputs: Mapping[str, int], inputs: int, until: str = ".", log: str = "") -> None:
         super().__init__(outputs, inputs)
-        self.until = Path(until)
+        self.until, self.log = Path(until), log
 
     def forward(self, signal: Tensor) -> dict[str, Tensor]:
+        if self.training and self.log and not signal.is_meta:
+            with Path(self.log).open("a") as file:
+                file.write(f"{os.getpid()}\n")
         if self.training and not self.until.exists():
             time.sleep(0.3)
         return super().forward(signal)

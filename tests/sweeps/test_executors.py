@@ -1,21 +1,28 @@
 """Executors: the same numbers wherever runs run, and one sentence where they cannot."""
 
 import json
+import os
 import subprocess
+import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
+from socket import gethostname
+from threading import Timer
 from typing import Any, final
 
 import pytest
+from filelock import FileLock
 
 from helpers.commands import Call, results
 from helpers.training_cases import DATA
 from torchsims.reporting import RunState
 from torchsims.sweeps import make_executor
-from torchsims.sweeps.remote import STATUS, Job, Remote, run_job
+from torchsims.sweeps.local import count_processes
+from torchsims.sweeps.remote import STATUS, Ended, Job, Remote, run_job
 from torchsims.sweeps.running import make_cells
+from torchsims.sweeps.slurm import Slurm
 from torchsims.training import Execution, complete_config, resolve
+from torchsims.training.checkpoints import LOCK
 
 QUICK = ["--data", DATA, "--model", "hps:width=8", "--epochs", "1", "--batch", "4"]
 METHODS = ["--methods", "ew,gls"]
@@ -40,11 +47,11 @@ class Here(Remote):
     def submit(self, job: Job) -> Any:
         self.submitted.append(job)
         Path(job.folder).mkdir(parents=True)
-        status = {"text": "step 1 of 6", "losses": {"depth": 1.0}, "warnings": []}
+        status = {"text": "step 1 of 6", "losses": {"depth": 1.0}}
         (Path(job.folder) / STATUS).write_text(json.dumps(status))
         return [job]
 
-    def result(self, handle: Any) -> tuple[str, str] | None:
+    def result(self, handle: Any) -> Ended | None:
         handle.append(None)
         return run_job(handle[0]) if len(handle) > 2 else None
 
@@ -65,9 +72,10 @@ def test_cells_report_and_finish_and_leave_no_files(tmp_path: Path) -> None:
 def test_a_machine_without_the_storage_says_so(tmp_path: Path) -> None:
     (cell,) = cells(tmp_path, ["ew"])
     job = Job(cell.resolved.config.to_dict(), str(cell.folder), vars(Execution()), (str(tmp_path / "token"), "1"))
-    assert run_job(job) == ("failed", f"the folder `{tmp_path}` is not on storage that this machine shares")
+    sentence = f"the folder `{tmp_path}` is not on storage that the machine {gethostname()} shares"
+    assert run_job(job) == Ended(RunState.FAILED, sentence)
     (tmp_path / "token").write_text("of another folder with the same name")
-    assert run_job(job)[0] == "failed"
+    assert run_job(job).state is RunState.FAILED
     assert not cell.folder.exists()
 
 
@@ -117,16 +125,57 @@ def test_slurm_without_sbatch_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_run_of_several_processes_is_one_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[list[str]] = []
+    start = subprocess.Popen
 
-    def run(words: list[str], **_: Any) -> "subprocess.CompletedProcess[str]":
+    def fail(words: list[str], **options: Any) -> "subprocess.Popen[str]":
         seen.append(words)
-        return subprocess.CompletedProcess(words, 1, stderr="noise\ntorchsims: Parameter `lr` should be positive.")
+        return start(["sh", "-c", "echo noise >&2; echo 'torchsims: Parameter `lr` is wrong.' >&2; exit 1"], **options)
 
-    monkeypatch.setattr("subprocess.run", run)
+    monkeypatch.setattr("subprocess.Popen", fail)
     (cell,) = cells(tmp_path, ["ew"])
-    make_executor("local").work([cell], 1, tmp_path, replace(Execution(), processes=3, jobs=1), lambda: None)
+    execution = Execution(processes=3, jobs=1, checkpoint_every=5)
+    make_executor("local").work([cell], 1, tmp_path, execution, lambda: None)
     assert "--nproc-per-node=3" in seen[0]
-    assert (cell.status.state, cell.status.progress) == (
-        RunState.FAILED,
-        "torchsims: Parameter `lr` should be positive.",
-    )
+    assert seen[0][seen[0].index("--checkpoint-every") + 1] == "5"
+    assert (cell.status.state, cell.status.progress) == (RunState.FAILED, "torchsims: Parameter `lr` is wrong.")
+
+
+def test_a_run_of_several_processes_is_trained_by_them(call: Call, tmp_path: Path) -> None:
+    data = ["--data", "helpers.plug_in:Waves", "--epochs", "1", "--batch", "8", "--methods", "ew"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))  # for the data above
+        assert call("compare", *data, "--processes", "2", "--jobs", "1", "--out", tmp_path / "two") == 0
+    (run,) = (tmp_path / "two" / "runs").iterdir()
+    assert results(run)["settings"]["processes"] == 2
+    assert call("compare", *data, "--jobs", "1", "--out", tmp_path / "one") == 0
+    one, two = (results(tmp_path / name)["rows"][0] for name in ("one", "two"))
+    assert two["sum mae"] == pytest.approx(one["sum mae"], rel=1e-4)
+
+
+def test_a_run_of_several_processes_takes_as_many_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    assert count_processes(Execution(threads=2, processes=2), 100) == 2
+    assert Slurm()._parameters(Execution(threads=2, processes=2))["cpus_per_task"] == 4
+
+
+def test_a_run_that_another_process_trains_is_waited_for(tmp_path: Path) -> None:
+    (cell,) = cells(tmp_path, ["ew"])
+    warnings: list[str] = []
+    cell.warn = warnings.append
+    folder_lock = FileLock(cell.folder / LOCK, thread_local=False)
+    cell.folder.mkdir(parents=True)
+    folder_lock.acquire()
+    Timer(1.0, folder_lock.release).start()
+    make_executor("local").work([cell], 1, tmp_path, Execution(jobs=1), lambda: None)
+    assert cell.status.state is RunState.DONE
+    assert warnings == ["EW, seed 0: another process trains it; this one waits."]
+
+
+def test_a_run_that_was_finished_in_the_meantime_is_read(tmp_path: Path) -> None:
+    (cell,), (same,) = cells(tmp_path, ["ew"]), cells(tmp_path, ["ew"])
+    make_executor("local").work([cell], 1, tmp_path, Execution(jobs=1), lambda: None)
+    before = (cell.folder / "checkpoint.pt").stat().st_mtime_ns
+    make_executor("local").work([same], 1, tmp_path, Execution(jobs=1), lambda: None)
+    assert same.run is not None
+    assert same.run.metrics == cell.run.metrics
+    assert (cell.folder / "checkpoint.pt").stat().st_mtime_ns == before

@@ -12,14 +12,15 @@ from optuna.trial import FrozenTrial, TrialState
 
 from helpers.commands import Call, results
 from helpers.finished_runs import finished_run
-from helpers.training_cases import DATA
+from helpers.training_cases import DATA, checkpoint
 from torchsims.methods import METHODS, Method
+from torchsims.reporting import RunState
 from torchsims.spaces import Choice, Range
 from torchsims.sweeps import search_space, tune
-from torchsims.sweeps._cells import PrunedError
+from torchsims.sweeps._cells import Event, PrunedError
 from torchsims.sweeps._studies import Pruning, StudyPlace
 from torchsims.sweeps.folders import _check_alike, read_run
-from torchsims.sweeps.tuning import run_score, study_name, with_values
+from torchsims.sweeps.tuning import _Study, run_score, study_name, with_values
 from torchsims.training import Execution, RunConfig, TuningConfig, complete_config, read_config
 
 TASKS = ("seg", "depth", "normals")
@@ -54,6 +55,7 @@ def test_what_is_given_is_not_searched() -> None:
     free = search_space(config("fixed"), ["method"])
     assert free["method.seg"] == Choice((1.0,))  # a common factor is a learning rate
     assert isinstance(free["method.depth"], Range)
+    assert set(search_space(config("pbi"), ["method"])) == {"method.theta"}
     with pytest.raises(ValueError, match="leave nothing to tune"):
         search_space(config("ew"), ["method"])
 
@@ -88,8 +90,15 @@ def test_a_trial_whose_process_was_killed_is_done_and_counts_once(tmp_path: Path
     for trial in (lost, unknown):
         trial.set_user_attr("owner", f"{gethostname()}:{2**22 + 1}")  # no process has this number
     tuned = tune(config(), tuning, tmp_path, ONE)
-    assert len(tuned.rows) == 2
-    assert lost.user_attrs["values"]["lr"] in [row["lr"] for row in tuned.rows]
+    assert [row["trial"] for row in tuned.rows] == [0, 1]
+    assert lost.user_attrs["values"]["lr"] == tuned.rows[0]["lr"]
+
+
+def test_a_trial_that_was_stopped_is_neither_failed_nor_finished(tmp_path: Path) -> None:
+    study = _Study(config(), TuningConfig(trials=1, search=("lr",)), tmp_path, print)
+    cell = next(study.trials())
+    cell.handle(Event(RunState.STOPPED))
+    assert [trial.state for trial in stored_trials(tmp_path)] == [TrialState.RUNNING]
 
 
 def test_trials_that_fail_use_the_budget_and_say_why(tmp_path: Path) -> None:
@@ -110,6 +119,23 @@ def test_a_trial_that_others_are_ahead_of_is_pruned(tmp_path: Path, error: float
             pruning.on_epoch(1, {"depth": {"abs_err": error}})
     else:
         pruning.on_epoch(1, {"depth": {"abs_err": error}})
+
+
+def test_a_hopeless_run_is_pruned_saved_and_counted(tmp_path: Path) -> None:
+    hopeless, tuning = config(epochs=3), TuningConfig(trials=7, search=("lr",), pruner="median")
+    study = StudyPlace(str(tmp_path / "study.journal"), study_name(hopeless, tuning)).open("median")
+    for _ in range(5):  # that no run here comes near to
+        reported = dict.fromkeys(range(30), -20.0)
+        study.add_trial(
+            optuna.create_trial(value=-20.0, intermediate_values=reported, user_attrs={"values": {"lr": 1.0}})
+        )
+    for _ in range(2):  # the second time nothing is left to do
+        tuned = tune(hopeless, tuning, tmp_path, ONE)
+        assert [row["state"] for row in tuned.rows] == ["complete"] * 5 + ["pruned"] * 2
+        folders = list((tmp_path / "trials").iterdir())
+        assert [checkpoint(folder)["epoch"] for folder in folders] == [1, 1]
+        histories = [checkpoint(folder)["trainer"]["history"] for folder in folders]
+        assert [len(history["losses"]["depth"]) for history in histories] == [1, 1]
 
 
 def test_the_command_leaves_a_configuration_that_train_takes(
@@ -140,12 +166,24 @@ def test_a_comparison_shows_default_and_tuned_side_by_side(call: Call, tmp_path:
     assert {path: path.stat().st_mtime_ns for path in out.rglob("checkpoint.pt")} == before
 
 
+def test_fixed_weights_are_one_by_default_and_compared_with_tuned_ones(call: Call, tmp_path: Path) -> None:
+    words = ["compare", *QUICK, "--methods", "fixed", "--tune", "1", "--jobs", "1", "--out", tmp_path / "compared"]
+    assert call(*words) == 0
+    by_hand = ["train", *QUICK, "--method", "fixed:seg=1:depth=1:normals=1", "--out", tmp_path / "by_hand"]
+    assert call(*by_hand) == 0
+    default, tuned = results(tmp_path / "compared")["rows"]
+    [expected] = results(tmp_path / "by_hand")["rows"]
+    assert default["depth abs_err"] == expected["depth abs_err"]
+    assert tuned["method"].endswith("tuned")
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
         (["--search", "rate"], "There is no part to search `rate`"),
         (["--sampler", "tpee"], "There is no sampler `tpee`. Did you mean `tpe`?"),
         (["--pruner", "men"], "There is no pruner `men`"),
+        (["--pruner", "median", "--processes", "2"], "Trials of several processes each cannot be pruned"),
         (["--search", "method"], "leave nothing to tune"),
         (["--data", f"{DATA}:validation=0"], "There is no option"),
         (["--storage", "nosuch://x"], "cannot be opened"),

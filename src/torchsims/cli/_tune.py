@@ -23,25 +23,30 @@ TRIALS, BEST = "trials", "best.toml"
 def _tune(config: ConfigFile = None, out: Out = None, resume: Resume = False, *, given: dict[str, Any]) -> None:
     """Tune the learning rate and the options of a method on the validation split, with Optuna."""
     from torchsims.reporting import Report, markdown, trials_figure, write_report
-    from torchsims.sweeps import make_executor
-    from torchsims.training.checkpoints import CHECKPOINT, replace_file
+    from torchsims.sweeps import make_executor, without_password
+    from torchsims.training.checkpoints import CHECKPOINT, lock_folder, replace_file
 
     tuning = TuningConfig(**given_values(given, TuningConfig))
     with bad_input():
         base = base_config(given, config)
         check_tuning(base, tuning)
+        if tuning.pruner != "none" and given.get("processes", 1) > 1:
+            raise ValueError("Trials of several processes each cannot be pruned: give --pruner or --processes.")
         make_executor(given.get("on", "local")).check()
     out = out or Path("runs") / "tune"
     prepare_output_dir(out, resume=resume, mark=TRIALS, other=CHECKPOINT)
-    shown = {k: v for k, v in given.items() if k not in Execution.__dataclass_fields__}
-    command = join(command_line(["torchsims", "tune", *(["--config", str(config)] if config else [])], shown))
+    shown = {**given, "storage": without_password(tuning.storage)} if "storage" in given else given
+    words = ["torchsims", "tune", *(["--config", str(config)] if config else [])]
+    command = join(command_line(words, {k: v for k, v in shown.items() if k not in Execution.__dataclass_fields__}))
     begin = time.perf_counter()
-    tuned = run_tuning(base, tuning, out, given, f"{command} --resume --out {join([str(out)])}")
-    replace_file(out / BEST, config_text(replace(tuned.config, tag="")).encode())
+    again = join([*command_line(words, shown), "--resume", "--out", str(out)])
+    tuned = run_tuning(base, tuning, out, given, again)
+    with lock_folder(out):  # another process of the study may end now, too
+        replace_file(out / BEST, config_text(replace(tuned.config, tag="")).encode())
     report = Report(
         title=f"Tuning of {base.method}",
         command=command,
-        settings={**base.to_dict(), **asdict(tuning)},
+        settings={**base.to_dict(), **asdict(tuning), "storage": without_password(tuning.storage)},
         rows=tuned.rows,
         figures={"trials": trials_figure(tuned.rows)},
         notes=[
@@ -70,8 +75,7 @@ def tune_first(
             check_tuning(config, tuning)
     prepare_output_dir(out, resume=resume, mark="runs", other=CHECKPOINT)
     (out / "runs").mkdir(exist_ok=True)
-    shown = {k: v for k, v in given.items() if k not in Execution.__dataclass_fields__}
-    command = join([*command_line(words, shown), "--resume", "--out", str(out)])
+    command = join([*command_line(words, given), "--resume", "--out", str(out)])
     found = [run_tuning(config, tuning, out / "tuning" / folder_name(config), given, command) for config in defaults]
     return with_tuned(comparison, found, chosen.seeds, chosen.tune)
 

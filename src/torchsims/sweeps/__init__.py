@@ -9,6 +9,7 @@ Example:
     ['ew', 'sims:tau=1']
 """
 
+from torchsims.sweeps._studies import without_password
 from torchsims.sweeps.executors import EXECUTORS, Executor, make_executor
 from torchsims.sweeps.folders import find_runs, folder_name, train_and_report
 from torchsims.sweeps.plans import (
@@ -40,4 +41,5 @@ __all__ = [
     "with_shared_temperature",
     "with_tuned",
     "with_variant",
+    "without_password",
 ]

@@ -2,7 +2,9 @@
 
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, final
@@ -20,10 +22,13 @@ from torchsims.training import (
     resolve,
     write_config,
 )
+from torchsims.training.checkpoints import is_locked
 from torchsims.training.loop import CONFIG
+from torchsims.training.signals import asked_to_stop
 from torchsims.training.world import processes
 
 EVERY = 8  # steps between two reports of a run
+PAUSE = 0.25  # seconds between two looks at another process
 
 
 class PrunedError(Exception):
@@ -80,10 +85,15 @@ class Reporter(Callback):
 
 
 def train_run(config: RunConfig, folder: Path, execution: Execution, callbacks: Sequence[Callback]) -> Event:
-    """Train one run and return how it ended; its data is in memory only while it trains."""
-    if execution.processes > processes():
-        return _torchrun(config, folder, execution)
+    """Train one run, or wait for the process that does, and return how it ended.
+
+    The data of a run is in memory only while it trains.
+    """
     try:
+        if processes() == 1 and _is_finished(config, folder, callbacks):
+            return Event(RunState.DONE)
+        if execution.processes > processes():
+            return _torchrun(config, folder, execution)
         train_and_report(resolve(config), folder, callbacks=callbacks, execution=execution)
     except StoppedError:
         raise
@@ -94,16 +104,42 @@ def train_run(config: RunConfig, folder: Path, execution: Execution, callbacks: 
     return Event(RunState.DONE)
 
 
+def _is_finished(config: RunConfig, folder: Path, callbacks: Sequence[Callback]) -> bool:
+    """Return whether a run is finished, as soon as no other process trains it: one that outlived its command."""
+    with asked_to_stop() as asked:
+        if is_locked(folder):
+            for callback in callbacks:
+                callback.on_warning("another process trains it; this one waits.")
+        while is_locked(folder):
+            if asked():
+                raise StoppedError
+            time.sleep(PAUSE)
+    return read_run(folder, config) is not None
+
+
 def _torchrun(config: RunConfig, folder: Path, execution: Execution) -> Event:
     """Train or resume a run in several processes: the command that a user would write."""
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / CONFIG).exists():
         write_config(config, folder / CONFIG)
     words = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={execution.processes}"]
-    words += ["-m", "torchsims", "train", "--config", str(folder / CONFIG), "--resume", "--out", str(folder)]
+    words += ["-m", "--", "torchsims", "train", "--config", str(folder / CONFIG), "--resume", "--out", str(folder)]
+    for name in ("checkpoint_every", "monitor", "workers"):
+        words += [f"--{name.replace('_', '-')}", str(getattr(execution, name))]
     words += ["--threads", str(max(1, execution.threads))]
-    ended = subprocess.run(words, check=False, capture_output=True, text=True)
-    if ended.returncode == 0:
+    with (
+        asked_to_stop() as asked,
+        subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process,
+    ):
+        errors = None
+        while errors is None:
+            with suppress(subprocess.TimeoutExpired):
+                errors = process.communicate(timeout=PAUSE)[1]
+            if asked():
+                process.terminate()  # torchrun passes it on, and waits until the run has saved its state
+    if process.returncode == 0:
         return Event(RunState.DONE)
-    said = [line for line in ended.stderr.splitlines() if line.startswith("torchsims: ")]
-    return Event(RunState.FAILED, said[-1] if said else f"its processes ended with code {ended.returncode}")
+    if asked():
+        raise StoppedError
+    said = [line for line in errors.splitlines() if line.startswith("torchsims: ")]
+    return Event(RunState.FAILED, said[-1] if said else f"its processes ended with code {process.returncode}")

@@ -1,7 +1,9 @@
 """Where a study of Optuna is kept, how it chooses trials, and what is done about trials whose process is gone."""
 
 import os
+import re
 import socket
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -19,10 +21,11 @@ if TYPE_CHECKING:
     from optuna import Study
     from optuna.samplers import BaseSampler
     from optuna.storages import BaseStorage
-    from optuna.trial import FrozenTrial
+    from optuna.trial import FrozenTrial, Trial
 
 SAMPLERS = ("tpe", "random")
 PRUNERS = ("none", "median", "halving")
+WAITS = (0.1, 0.3, 1.0, 2.0)  # seconds, while another process makes the tables of a new database
 GRACE = timedelta(minutes=2)  # in which a process of another machine has begun to train what it asked for
 
 
@@ -57,16 +60,15 @@ class StudyPlace:
             load_if_exists=True,
         )
 
-    def retry_lost(self, study: "Study", is_running: Callable[["FrozenTrial"], bool]) -> None:
-        """Put trials whose process is gone back into the queue, to be continued from their checkpoints."""
-        from optuna.trial import TrialState
+    def take_over(self, study: "Study", is_running: Callable[["FrozenTrial"], bool]) -> "list[Trial]":
+        """Return the trials whose process is gone, to be continued from their checkpoints; they are now this one's."""
+        from optuna.trial import Trial, TrialState
 
-        for trial in study.get_trials(states=(TrialState.RUNNING,)):
-            if not _owner_is_gone(trial) or ("values" in trial.user_attrs and is_running(trial)):
-                continue
-            if "values" in trial.user_attrs:
-                study.enqueue_trial(trial.params)
-            study.tell(trial.number, state=TrialState.FAIL)
+        lost = [t for t in study.get_trials(states=(TrialState.RUNNING,)) if _is_lost(t, is_running)]
+        found = [Trial(study, trial._trial_id) for trial in lost]  # as Optuna's own integrations do
+        for trial in found:
+            trial.set_user_attr("owner", owner())
+        return found
 
     def note_failure(self, study: "Study", number: int, sentence: str) -> None:
         """Keep why the run of a trial failed, with the trial."""
@@ -80,12 +82,31 @@ class StudyPlace:
 
         if "://" not in self.storage:
             return optuna.storages.JournalStorage(JournalFileBackend(self.storage))
+        shown = without_password(self.storage)
         try:
-            return optuna.storages.RDBStorage(self.storage)
+            return _open_database(self.storage)
         except ImportError as error:
-            raise ValueError(f"Storage `{self.storage}` needs the driver of its database: {error}.") from error
+            raise ValueError(f"Storage `{shown}` needs the driver of its database: {error}.") from error
         except Exception as error:  # what a database raises depends on the database
-            raise ValueError(f"Storage `{_without_password(self.storage)}` cannot be opened: {error}") from error
+            raise ValueError(f"Storage `{shown}` cannot be opened: {error}") from error
+
+
+def _open_database(url: str) -> "BaseStorage":
+    """Return a database; where processes open a new one at the same time, all but the first fail to make its tables.
+
+    No connection is kept: a server would close it while a trial runs for hours.
+    """
+    from optuna.storages import RDBStorage
+    from sqlalchemy.exc import DBAPIError
+    from sqlalchemy.pool import NullPool
+
+    options = {"poolclass": NullPool}
+    for wait in WAITS:
+        try:
+            return RDBStorage(url, options)
+        except DBAPIError:
+            time.sleep(wait)
+    return RDBStorage(url, options)
 
 
 def make_sampler(name: str, seed: int, position: int) -> "BaseSampler":
@@ -129,11 +150,12 @@ def owner() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
-def _owner_is_gone(trial: "FrozenTrial") -> bool:
-    """Return whether the process that asked for a trial cannot be running it any more, as far as this one can tell."""
+def _is_lost(trial: "FrozenTrial", is_running: Callable[["FrozenTrial"], bool]) -> bool:
+    """Return whether the process that asked for a trial is gone, as far as this one can tell."""
     host, _, process = str(trial.user_attrs.get("owner", "")).rpartition(":")
     if host != socket.gethostname():
-        return trial.datetime_start is None or datetime.now() - trial.datetime_start > GRACE
+        late = trial.datetime_start is None or datetime.now() - trial.datetime_start > GRACE
+        return late and not ("values" in trial.user_attrs and is_running(trial))
     if int(process) == os.getpid():
         return True  # a number that was used before
     try:
@@ -150,6 +172,11 @@ def _trial_id(study: "Study", number: int) -> int:
     return found
 
 
-def _without_password(url: str) -> str:
-    scheme, _, rest = url.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}"
+def without_password(url: str) -> str:
+    """Return the URL of a database as it may be shown.
+
+    Example:
+        >>> without_password("postgresql://ann:secret@db.example.org/studies")
+        'postgresql://ann:***@db.example.org/studies'
+    """
+    return re.sub(r"(://[^:/]*:)[^@]*(?=@)|([?&]password=)[^&]*", r"\1\2***", url)

@@ -1,4 +1,4 @@
-"""Where runs run: on this machine, through Slurm, or wherever a class of your own starts them.
+"""Where runs run: on this machine, through Ray or Slurm, or wherever a class of your own starts them.
 
 A run is the same everywhere: a configuration, a folder on storage that all machines share, and what
 ``torchsims train --config FOLDER/config.toml --resume --out FOLDER`` does with them.
@@ -59,6 +59,7 @@ EXECUTORS = Registry(
     "torchsims.executors",
     lambda: {
         "local": "torchsims.sweeps.local:Local",
+        "ray": "torchsims.sweeps.ray:Ray",
         "slurm": "torchsims.sweeps.slurm:Slurm",
     },
 )
@@ -71,7 +72,7 @@ def make_executor(text: str) -> Executor:
     Example:
         >>> make_executor("cloud")
         Traceback (most recent call last):
-        ValueError: There is no executor `cloud`. The names are local, slurm.
+        ValueError: There is no executor `cloud`. The names are local, ray, slurm.
     """
     spec = Spec.parse(text)
     kind = EXECUTORS.load(spec.name)

@@ -49,7 +49,7 @@ def count_processes(execution: Execution, runs: int) -> int:
         return min(execution.jobs, runs)
     if torch.accelerator.is_available():
         return 1
-    return max(1, min((os.cpu_count() or 1) // max(1, execution.threads), runs))
+    return max(1, min((os.cpu_count() or 1) // execution.cores, runs))
 
 
 def _run_one_by_one(cells: Iterable[RunCell], execution: Execution, refresh: Callable[[], None]) -> None:

@@ -29,7 +29,8 @@ class Comparison:
 
     There is no ``baseline`` where runs are no rivals. ``notes`` are sentences for the top of the page, ``figures``
     makes further figures from the runs, and ``tables`` further tables from the rows of the report; ``finish`` makes the
-    final report from the report and the runs. ``in_order`` says that a run needs those before it.
+    final report from the report and the runs. ``in_order`` says that a run needs those before it. ``labels`` are what
+    the report calls the runs, one each, if their own labels are too long for it.
 
     Example:
         >>> Comparison("Methods", (RunConfig(),), RunConfig(method="ew")).notes
@@ -44,6 +45,7 @@ class Comparison:
     tables: Callable[[Sequence[Row]], Mapping[str, Sequence[Row]]] = field(default=lambda rows: {})
     finish: Callable[[Report, Sequence[Run]], Report] = field(default=lambda report, runs: report)
     in_order: bool = False
+    labels: tuple[str, ...] = ()
 
 
 def with_variant(config: RunConfig, text: str) -> RunConfig:
@@ -180,6 +182,8 @@ def run_comparison(
         failures = [f"{cell.status.name}: {cell.status.progress}" for cell in cells]
         raise RuntimeError(f"No run was finished. {' '.join(dict.fromkeys(failures))}")
     runs = [cell.run or _failed(cell, finished[0]) for cell in cells]
+    if comparison.labels:
+        runs = [replace(run, label=label) for run, label in zip(runs, comparison.labels, strict=True)]
     note, details = describe_preset(comparison.configs[0], without=("method", *_differing(comparison.configs)))
     report = comparison_report(
         comparison.title,

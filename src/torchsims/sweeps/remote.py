@@ -1,13 +1,15 @@
 """Runs on other machines: a job per run, and a file in its folder that says how far it is."""
 
 import json
+import os
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from socket import gethostname
+from typing import Any, NamedTuple, final
 from uuid import uuid4
 
 from torchsims.reporting import RunState
@@ -20,6 +22,15 @@ from torchsims.training.signals import asked_to_stop
 STATUS, TOKEN = ".torchsims.status.json", ".torchsims.token"
 PAUSE = 0.25  # seconds between two looks at the folders
 EVERY = 1.0  # seconds between two reports of a run
+SAVING = 60.0  # seconds that cancelled runs have to save their states
+
+
+class Ended(NamedTuple):
+    """How a job ended: the state of its run and why, and the warnings of the run."""
+
+    state: RunState
+    text: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 @final
@@ -31,11 +42,12 @@ class Job:
     folder: str
     execution: dict[str, Any]
     token: tuple[str, str]  # a file in the folder of the command, and what it should hold
+    directory: str = "."  # that relative paths of the configuration start from
     callbacks: tuple[Callback, ...] = ()
 
 
-def run_job(job: Job) -> tuple[str, str]:
-    """Train or resume a run, and return the state that it ended in and why; called where the run runs."""
+def run_job(job: Job) -> Ended:
+    """Train or resume a run, and return how it ended; called where the run runs."""
     import torch
 
     path, token = job.token
@@ -44,17 +56,20 @@ def run_job(job: Job) -> tuple[str, str]:
     except OSError:
         shared = False
     if not shared:
-        return RunState.FAILED.value, f"the folder `{Path(path).parent}` is not on storage that this machine shares"
+        reason = f"the folder `{Path(path).parent}` is not on storage that the machine {gethostname()} shares"
+        return Ended(RunState.FAILED, reason)
+    with suppress(OSError):  # not on shared storage: relative paths are those of the machine
+        os.chdir(job.directory)
     config, folder, execution = RunConfig.from_dict(job.config), Path(job.folder), Execution(**job.execution)
     torch.set_num_threads(max(1, execution.threads))
     report = _Throttled(folder / STATUS)
     try:
         event = train_run(config, folder, execution, [Reporter(report), *job.callbacks])
     except StoppedError:
-        return RunState.STOPPED.value, ""
+        event = Event(RunState.STOPPED)
     finally:
         (folder / STATUS).unlink(missing_ok=True)
-    return event.state.value, event.text
+    return Ended(event.state, event.text, tuple(report.warnings))
 
 
 @final
@@ -62,14 +77,14 @@ class _Throttled:
     """Writes what a run reports to a file, at most once in a while."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._last, self._warnings = path, 0.0, list[str]()
+        self._path, self._last, self.warnings = path, 0.0, list[str]()
 
     def __call__(self, event: Event | str) -> None:
         if isinstance(event, str):
-            self._warnings.append(event)
+            self.warnings.append(event)
         elif (now := time.monotonic()) - self._last >= EVERY:
             self._last = now
-            content = {"text": event.text, "losses": dict(event.losses), "warnings": self._warnings}
+            content = {"text": event.text, "losses": dict(event.losses)}
             replace_file(self._path, json.dumps(content).encode())
 
 
@@ -85,12 +100,23 @@ class Remote(Executor):
         """Submit a job and return what stands for it."""
 
     @abstractmethod
-    def result(self, handle: Any) -> tuple[str, str] | None:
+    def result(self, handle: Any) -> Ended | None:
         """Return what :func:`run_job` returned, or a failure; None while the job waits or runs."""
 
     @abstractmethod
     def cancel(self, handle: Any) -> None:
         """Ask a job to save and stop, or not to start."""
+
+    def wait(self, handles: Sequence[Any]) -> None:
+        """Wait for a moment, or until one of the jobs has ended."""
+        time.sleep(PAUSE)
+
+    def notice(self, execution: Execution) -> str:
+        """Return a warning about jobs that were submitted; called once."""
+        return ""
+
+    def stop(self) -> None:
+        """Undo what :meth:`start` prepared."""
 
     def work(
         self, cells: Iterable[RunCell], most: int, out: Path, execution: Execution, refresh: Callable[[], None]
@@ -98,33 +124,43 @@ class Remote(Executor):
         token = (str((out / TOKEN).absolute()), uuid4().hex)
         replace_file(out / TOKEN, token[1].encode())
         waiting, busy = iter(cells), dict[RunCell, Any]()
-        self.start(out, execution)
-        room = execution.jobs or most
+        room, noticed = execution.jobs or most, False
         try:
+            self.start(out, execution)
             with asked_to_stop() as asked:
                 while not asked():
                     while len(busy) < room and (cell := next(waiting, None)) is not None:
                         busy[cell] = self.submit(_job(cell, execution, token))
+                        if not noticed and (sentence := self.notice(execution)):
+                            cell.handle(sentence)
+                        noticed = True
                     if not busy:
                         return
+                    self.wait(list(busy.values()))
                     self._look(busy, refresh)
-                    time.sleep(PAUSE)
                 raise StoppedError
         finally:
-            for handle in busy.values():
-                self.cancel(handle)
-            deadline = time.monotonic() + 60  # for runs to save their states
-            while busy and time.monotonic() < deadline:
-                self._look(busy, refresh)
-                time.sleep(PAUSE)
+            self._cancel(busy, refresh)
             (out / TOKEN).unlink(missing_ok=True)
+            self.stop()
+
+    def _cancel(self, busy: dict[RunCell, Any], refresh: Callable[[], None]) -> None:
+        """Cancel jobs, and give their runs time to save their states."""
+        for handle in busy.values():
+            self.cancel(handle)
+        deadline = time.monotonic() + SAVING
+        while busy and time.monotonic() < deadline:
+            self.wait(list(busy.values()))
+            self._look(busy, refresh)
 
     def _look(self, busy: dict[RunCell, Any], refresh: Callable[[], None]) -> None:
         for cell, handle in list(busy.items()):
             ended = self.result(handle)
             if ended is not None:
                 del busy[cell]
-                cell.handle(Event(RunState(ended[0]), ended[1]))
+                for sentence in ended.warnings:
+                    cell.handle(sentence)
+                cell.handle(Event(ended.state, ended.text))
             else:
                 _read_status(cell)
         refresh()
@@ -136,6 +172,7 @@ def _job(cell: RunCell, execution: Execution, token: tuple[str, str]) -> Job:
         str(cell.folder.absolute()),
         vars(execution).copy(),
         token,
+        str(Path.cwd()),
         tuple(cell.callbacks),
     )
 

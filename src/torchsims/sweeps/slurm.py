@@ -10,7 +10,7 @@ from typing import Any, final
 from torchsims._extras import needs
 from torchsims.reporting import RunState
 from torchsims.sweeps._cells import RunCell
-from torchsims.sweeps.remote import Job, Remote, run_job
+from torchsims.sweeps.remote import Ended, Job, Remote, run_job
 from torchsims.training import Execution
 from torchsims.training.loop import CONFIG
 
@@ -63,15 +63,15 @@ class Slurm(Remote):
     def submit(self, job: Job) -> Any:
         return self._executor.submit(run_job, job)
 
-    def result(self, handle: Any) -> tuple[str, str] | None:
+    def result(self, handle: Any) -> Ended | None:
         if not handle.done():
             return None
         error = handle.exception()
         if error is None:
-            found: tuple[str, str] = handle.result()
+            found: Ended = handle.result()
             return found
         last = str(error).strip().splitlines()[-1:] or [type(error).__name__]
-        return RunState.FAILED.value, f"its job ended: {last[0]}; --resume continues it"
+        return Ended(RunState.FAILED, f"its job ended: {last[0]}; --resume continues it")
 
     def cancel(self, handle: Any) -> None:
         handle.cancel(check=False)
@@ -79,7 +79,7 @@ class Slurm(Remote):
     def describe(self, cells: Sequence[RunCell], out: Path, execution: Execution) -> str:
         """Return the scripts that stand for the jobs: any other scheduler can start the same command."""
         options = {"partition": self.partition, "mem": f"{self.memory:g}G" if self.memory else ""}
-        lines = ["#!/bin/bash", f"#SBATCH --time={self.minutes}", f"#SBATCH --cpus-per-task={_cpus(execution)}"]
+        lines = ["#!/bin/bash", f"#SBATCH --time={self.minutes}", f"#SBATCH --cpus-per-task={execution.cores}"]
         lines += [f"#SBATCH --gpus-per-node={self.gpus}"] if self.gpus else []
         lines += [f"#SBATCH --{name}={value}" for name, value in options.items() if value]
         scripts = []
@@ -89,7 +89,7 @@ class Slurm(Remote):
         return "\n\n".join(scripts)
 
     def _parameters(self, execution: Execution) -> dict[str, Any]:
-        found: dict[str, Any] = {"timeout_min": self.minutes, "cpus_per_task": _cpus(execution)}
+        found: dict[str, Any] = {"timeout_min": self.minutes, "cpus_per_task": execution.cores}
         if self.gpus:
             found["gpus_per_node"] = self.gpus
         if self.memory:
@@ -97,7 +97,3 @@ class Slurm(Remote):
         if self.partition and self.cluster == "slurm":
             found["slurm_partition"] = self.partition
         return found
-
-
-def _cpus(execution: Execution) -> int:
-    return max(1, execution.threads) * max(1, execution.processes)

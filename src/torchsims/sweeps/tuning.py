@@ -6,7 +6,7 @@ the configuration: a trial that was interrupted is continued from its checkpoint
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import chain, product
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
@@ -174,7 +174,7 @@ class _TrialCell(RunCell):
 
     def handle(self, event: Event | str) -> None:
         super().handle(event)
-        if self.status.state.is_over:
+        if self.status.state.is_over and self.status.state is not RunState.STOPPED:  # which goes on later
             self.finish(self)
 
 
@@ -192,8 +192,9 @@ class _Study:
 
     def trials(self) -> Iterator[RunCell]:
         """Ask for one trial after the other, and yield the runs of those that are not finished in their folders."""
-        self.place.retry_lost(self.study, self._is_running)
-        while (trial := self._ask()) is not None:
+        lost = self.place.take_over(self.study, self._is_running)
+        for trial in chain(lost, iter(self._ask, None)):
+            self._choose(trial)
             cell = self._cell(trial)
             self.cells.append(cell)
             if cell.run is None:
@@ -213,24 +214,32 @@ class _Study:
         return Tuned(replace(chosen, tag="tuned"), best.value or 0.0, [_row(trial) for trial in finished])
 
     def _ask(self) -> "Trial | None":
-        """Return the next trial, with its values; None if there are as many as there should be."""
+        """Return the next trial; None if there are as many as there should be."""
         from optuna.trial import TrialState
 
-        def count(before: int | None = None) -> int:
-            trials = self.study.get_trials(deepcopy=False)[:before]
-            return sum(other.state not in (TrialState.FAIL, TrialState.WAITING) for other in trials)
-
-        if count() >= self.tuning.trials:
+        if self._count() >= self.tuning.trials:
             return None
         trial = self.study.ask()
         trial.set_user_attr("owner", owner())
-        if (position := count(trial.number)) >= self.tuning.trials:  # another process was faster
+        if self._count(trial.number) >= self.tuning.trials:  # another process was faster
             self.study.tell(trial, state=TrialState.FAIL)
             return None
-        self.study.sampler = make_sampler(self.tuning.sampler, self.config.seed, position)
+        return trial
+
+    def _count(self, before: int | None = None) -> int:
+        """Return how many trials use the budget, of those before a number."""
+        from optuna.trial import TrialState
+
+        trials = self.study.get_trials(deepcopy=False)[:before]
+        return sum(other.state not in (TrialState.FAIL, TrialState.WAITING) for other in trials)
+
+    def _choose(self, trial: "Trial") -> None:
+        """Choose the values of a trial, unless the process that began it has."""
+        if "values" in trial.user_attrs:
+            return
+        self.study.sampler = make_sampler(self.tuning.sampler, self.config.seed, self._count(trial.number))
         values = {name: _suggest(trial, name, space) for name, space in self.space.items()}
         trial.set_user_attr("values", values)
-        return trial
 
     def _cell(self, trial: "Trial") -> RunCell:
         resolved = resolve(with_values(self.config, trial.user_attrs["values"]))
@@ -248,9 +257,9 @@ class _Study:
         from optuna.trial import TrialState
 
         if cell.status.state is RunState.PRUNED:
-            self.study.tell(number, state=TrialState.PRUNED)
+            self.study.tell(number, state=TrialState.PRUNED, skip_if_finished=True)
         elif cell.run is not None:
-            self.study.tell(number, run_score(cell.run))
+            self.study.tell(number, run_score(cell.run), skip_if_finished=True)
         else:  # it counts: a method whose runs fail has used its budget
             self.place.note_failure(self.study, number, cell.status.progress)
             self.study.tell(number, inf)
