@@ -6,21 +6,17 @@
     python bench/nyuv2.py --list                       # what is done, and what is left
 
 A run is one command, `torchsims train`, in a folder of `runs/nyuv2`; one that was stopped is resumed. Its results,
-without the losses of every step, becomes a file in `docs/results/nyuv2`: what is there is not trained again.
+without the losses of every step, become a file in `docs/results/nyuv2`: what is there is not trained again.
 """
 
-import argparse
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-KEPT = Path(__file__).parent.parent / "docs" / "results" / "nyuv2"
-WORK = Path("runs") / "nyuv2"
+from kept_runs import train_parts
+
 EPOCHS = 16
 METHODS = ("ew", "uw", "gls", "stch:normalize=yes", "foops", "famo", "logmerit", "sims")
 ARCHITECTURES = ("stl", "crossstitch", "nddr", "mtan", "densemtl:width=32")
@@ -76,42 +72,13 @@ def _name(part: str, what: str, scale: str, seed: int) -> str:
     return f"{part}/{'_'.join(filter(None, words))}"
 
 
-def keep(results: Path, kept: Path) -> None:
+def keep(out: Path, kept: Path) -> None:
     """Write the results of a run without the losses and weights of every step."""
-    values = json.loads(results.read_text())
+    values = json.loads((out / "results.json").read_text())
     history = values["run"]["history"]
     values["run"]["history"] = {"validation": history["validation"]}
-    kept.parent.mkdir(parents=True, exist_ok=True)
     kept.write_text(json.dumps(values, indent=1) + "\n")
 
 
-def run(plan: Plan) -> None:
-    """Train a run, unless its results are kept already."""
-    kept, out = KEPT / f"{plan.name}.json", WORK / plan.name
-    if kept.exists():
-        return
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with out.with_suffix(".log").open("a") as log:
-        ended = subprocess.run(plan.command(out), stdout=log, stderr=subprocess.STDOUT, check=False)
-    if ended.returncode == 0:
-        keep(out / "results.json", kept)
-    print(f"{plan.name}: {'done' if ended.returncode == 0 else f'ended with {ended.returncode}'}", flush=True)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
-    parser.add_argument("--only", default="", help="runs whose name begins so")
-    parser.add_argument("--list", action="store_true", help="say what is done, and stop")
-    options = parser.parse_args()
-    chosen = [plan for plan in plans() if plan.name.startswith(options.only)]
-    if options.list:
-        for plan in chosen:
-            print("done" if (KEPT / f"{plan.name}.json").exists() else "left", plan.name)
-        sys.exit()
-    with ThreadPoolExecutor(options.jobs) as pool:
-        list(pool.map(run, chosen))
-
-
 if __name__ == "__main__":
-    main()
+    train_parts((__doc__ or "").splitlines()[0], "nyuv2", plans(), keep)

@@ -1,0 +1,160 @@
+"""Print the tables of the ranking in docs/results.md, from the metrics that `bench/ranking.py` keeps.
+
+    python bench/ranking_tables.py [--figure docs/ranking.png]
+
+On every data set a method has a mean rank: of each metric among all methods with the same seed, averaged over metrics,
+tasks and seeds. Average ranks over data sets are compared by Friedman's test and Nemenyi's critical difference, and
+with EW on each data set by a paired t test over seeds, with Holm's correction over the methods. Methods that did not
+run on all data sets are left out of the averages.
+"""
+
+import argparse
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from scipy.stats import friedmanchisquare, rankdata, studentized_range, ttest_rel
+
+RESULTS = Path(__file__).parent.parent / "docs" / "results"
+ALPHA = 0.05
+BASELINE = "EW"
+
+Ranks = dict[str, dict[str, list[float]]]
+"""Mean rank of every run, by data set and label, in the order of the seeds."""
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Average ranks over data sets, best first, and how far apart two must be."""
+
+    ranks: Mapping[str, float]
+    p_value: float
+    critical: float
+
+
+def read(kept: Path) -> list[dict[str, Any]]:
+    """Return the runs of all methods on one data set."""
+    return [run for path in sorted(kept.glob("*.json")) for run in json.loads(path.read_text())["runs"]]
+
+
+def rank(runs: Sequence[Mapping[str, Any]], tuned: bool) -> dict[str, list[float]]:
+    """Return the mean rank of every run among the default or among the tuned ones of its seed, by method."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for seed in sorted({run["seed"] for run in runs}):
+        rivals = [run for run in runs if (run["seed"], run["tuned"]) == (seed, tuned)]
+        higher = {} if not rivals else rivals[0]["higher_is_better"]
+        by_task = [
+            np.mean([_ranks(rivals, task, name, up) for name, up in names.items()], axis=0)
+            for task, names in higher.items()
+        ]
+        for run, value in zip(rivals, np.mean(by_task, axis=0) if rivals else (), strict=True):
+            found[_name(run)].append(float(value))
+    return dict(found)
+
+
+def _ranks(rivals: Sequence[Mapping[str, Any]], task: str, name: str, higher_is_better: bool) -> NDArray[np.float64]:
+    values = np.array([run["metrics"][task][name] for run in rivals], dtype=float)
+    lower_is_better = np.nan_to_num(-values if higher_is_better else values, nan=np.inf, posinf=np.inf, neginf=-np.inf)
+    return np.asarray(rankdata(lower_is_better))  # 1 is the best; NaN comes last
+
+
+def _name(run: Mapping[str, Any]) -> str:
+    fixed = str(run["method"]).startswith("fixed")  # its label names the weights
+    return "fixed weights" if fixed else str(run["label"]).removesuffix(", tuned")
+
+
+def average(ranks: Ranks) -> Ranking:
+    r"""Return the average ranks of the methods that are on every data set, ranked anew among themselves.
+
+    Nemenyi's critical difference of k methods on n data sets is q sqrt(k (k + 1) / (6 n)), where q is the quantile of
+    the studentized range of k groups divided by sqrt(2).
+    """
+    common = set.intersection(*(set(of) for of in ranks.values()))
+    methods = [name for name in next(iter(ranks.values())) if name in common]
+    scores = np.array([[fmean(of[name]) for name in methods] for of in ranks.values()])  # (data, method)
+    order = rankdata(scores, axis=1)
+    k, n = len(methods), len(scores)
+    q = studentized_range.ppf(1 - ALPHA, k, np.inf) / sqrt(2)
+    means = dict(sorted(zip(methods, order.mean(axis=0).tolist(), strict=True), key=lambda pair: pair[1]))
+    p_value = friedmanchisquare(*order.T).pvalue if n > 1 else 1.0
+    return Ranking(means, float(p_value), float(q) * sqrt(k * (k + 1) / (6 * n)))
+
+
+def against(of: Mapping[str, Sequence[float]], baseline: str = BASELINE) -> dict[str, str]:
+    """Return "better" or "worse" for methods whose ranks differ from the baseline's, after Holm's correction."""
+    others = [name for name in of if name != baseline and len(of[name]) == len(of[baseline])]
+    tests = {name: ttest_rel(of[name], of[baseline]).pvalue for name in others}
+    verdicts = dict.fromkeys(others, "")
+    for place, name in enumerate(sorted(tests, key=lambda name: tests[name])):
+        if not tests[name] * (len(tests) - place) <= ALPHA:  # NaN where both are always the same
+            break
+        verdicts[name] = "better" if fmean(of[name]) < fmean(of[baseline]) else "worse"
+    return verdicts
+
+
+def groups(ranking: Ranking) -> list[tuple[float, float]]:
+    """Return the first and the last rank of every largest group whose members are not told apart."""
+    ranks = list(ranking.ranks.values())
+    spans = [(a, max(b for b in ranks if b - a <= ranking.critical)) for a in ranks]
+    return [
+        span for i, span in enumerate(spans) if span[0] < span[1] and all(span[1] > other[1] for other in spans[:i])
+    ]
+
+
+def diagram(rankings: Mapping[str, Ranking]) -> Figure:
+    """Return a critical-difference diagram per ranking: a line joins methods that are not told apart."""
+    tallest = max(len(ranking.ranks) for ranking in rankings.values())
+    figure = Figure(figsize=(4.4 * len(rankings), 1.6 + 0.2 * tallest), layout="constrained")
+    for axes, (title, ranking) in zip(
+        figure.subplots(1, len(rankings), squeeze=False)[0], rankings.items(), strict=True
+    ):
+        names, ranks = list(ranking.ranks), list(ranking.ranks.values())
+        axes.plot(ranks, range(len(names)), "o", color="#0072b2", markersize=5)
+        for place, (low, high) in enumerate(groups(ranking)):
+            axes.plot([low, high], [-1 - 0.5 * place] * 2, color="#000000", linewidth=2)
+        axes.set_yticks(range(len(names)), names)
+        axes.invert_yaxis()
+        axes.grid(axis="x", alpha=0.3)
+        axes.set_xlabel(f"average rank; critical difference {ranking.critical:.1f}")
+        axes.set_title(title)
+    return figure
+
+
+def print_ranks(title: str, ranks: Ranks) -> Ranking:
+    """Print mean ranks by data set and their averages."""
+    ranking = average(ranks)
+    marks = {data: against(of) for data, of in ranks.items()}
+    print(f"\n{title}: Friedman p = {ranking.p_value:.2g}, critical difference {ranking.critical:.1f}\n")
+    print("| method | average rank |", " | ".join(ranks), "| better than EW | worse |")
+    print("|---|---:|" + "---:|" * len(ranks) + "---:|---:|")
+    for name, value in ranking.ranks.items():
+        cells = [f"{fmean(of[name]):.1f}" for of in ranks.values()]
+        found = [mark.get(name) for mark in marks.values()]
+        print(f"| {name} | {value:.1f} |", " | ".join(cells), f"| {found.count('better')} | {found.count('worse')} |")
+    return ranking
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--figure", type=Path, help="PNG file of the critical-difference diagrams")
+    options = parser.parse_args()
+    runs = {kept.name: read(kept) for kept in sorted((RESULTS / "ranking").iterdir())}
+    found = {}
+    for title, tuned in (("Default options", False), ("Tuned with 20 trials", True)):
+        ranks = {data: rank(of, tuned) for data, of in runs.items() if any(run["tuned"] == tuned for run in of)}
+        if ranks:
+            found[title] = print_ranks(title, ranks)
+    if options.figure:
+        diagram(found).savefig(options.figure, dpi=150)
+
+
+if __name__ == "__main__":
+    main()
