@@ -21,6 +21,7 @@ EPOCHS = 16
 METHODS = ("ew", "uw", "gls", "stch:normalize=yes", "foops", "famo", "logmerit", "sims")
 ARCHITECTURES = ("stl", "crossstitch", "nddr", "mtan", "densemtl:width=32")
 SCALES = ("", "depth=100")
+TUNED = "fixed:seg=1:depth=1:normals=16"  # the best of `weights/` on the validation split
 UNIT_FREE = ("gls", "stch:normalize=yes", "logmerit", "sims")  # rescaled with one seed: rounding is all that differs
 
 
@@ -52,7 +53,7 @@ def plans() -> Iterator[Plan]:
     """Yield all runs, the most telling first."""
     for epochs in (8, 16, 32):  # do single-task networks still improve?
         yield Plan(f"longer/stl_epochs={epochs}", "stl", epochs=epochs, validation=0.2)
-    for depth, normals in product((1, 4), (1, 4, 16)):
+    for depth, normals in (*product((1, 4), (1, 4, 16)), (1, 64)):
         weights = f"fixed:seg=1:depth={depth}:normals={normals}"
         yield Plan(f"weights/depth={depth}_normals={normals}", method=weights, validation=0.2)
     for seed in range(3):
@@ -60,11 +61,11 @@ def plans() -> Iterator[Plan]:
             if scale and seed and method in UNIT_FREE:
                 continue
             yield Plan(_name("methods", method, scale, seed), method=method, rescale=scale, seed=seed)
+        yield Plan(_name("methods", "tuned", "", seed), method=TUNED, seed=seed)
         for model in ARCHITECTURES:
             yield Plan(_name("architectures", model, "", seed), model=model, seed=seed)
-        if seed == 0:
-            for method in ("ew", "logmerit", "sims"):
-                yield Plan(_name("larger", method, "", seed), method=method, size="192x256")
+    for method in ("ew", "logmerit", "sims"):
+        yield Plan(_name("larger", method, "", 0), method=method, size="192x256")
 
 
 def _name(part: str, what: str, scale: str, seed: int) -> str:

@@ -1,13 +1,11 @@
 """Print the tables of the NYUv2 result in docs/results.md, from the results that `bench/nyuv2.py` keeps.
 
     python bench/nyuv2_tables.py
-    python bench/nyuv2_tables.py --figure docs/nyuv2.png --runs runs/nyuv2     # predictions; needs the folders of runs
 
 Means over seeds and sample standard deviations, on the 654 test images after the last epoch. Delta_b is relative to the
 mean of the single-task networks.
 """
 
-import argparse
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -17,8 +15,6 @@ from statistics import fmean, stdev
 from typing import Any
 
 from torchsims.metrics import delta_b
-from torchsims.reporting import predictions
-from torchsims.sweeps import find_runs
 
 KEPT = Path(__file__).parent.parent / "docs" / "results" / "nyuv2"
 COLUMNS = {
@@ -30,7 +26,6 @@ COLUMNS = {
     "median ↓": ("normals", "median", 1),
     "within 11.25 ↑": ("normals", "within_11.25", 3),
 }
-SHOWN = ("methods/ew", "methods/sims", "methods/ew_depthx100", "methods/sims_depthx100")
 
 Results = Mapping[str, Any]
 
@@ -83,10 +78,6 @@ def print_validation(part: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--figure", type=Path, help="PNG file of predictions")
-    parser.add_argument("--runs", type=Path, default=Path("runs/nyuv2"), help="folder of the runs, for the figure")
-    options = parser.parse_args()
     for part in ("longer", "weights"):
         print_validation(part)
     architectures, methods = read("architectures"), read("methods")
@@ -94,9 +85,6 @@ def main() -> None:
     print_table("Methods, HPS", methods, baseline)
     print_table("Architectures, equal weights", {"hps": methods["ew"], **architectures}, baseline)
     print_table("192 x 256", read("larger"), None)
-    if options.figure:
-        runs = find_runs([options.runs / f"{name}_seed=0" for name in SHOWN])
-        predictions(runs, sample=0).savefig(options.figure, dpi=150)
 
 
 if __name__ == "__main__":
