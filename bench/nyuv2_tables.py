@@ -3,7 +3,7 @@
     python bench/nyuv2_tables.py
 
 Means over seeds and sample standard deviations, on the 654 test images after the last epoch. Delta_b is relative to the
-mean of the single-task networks.
+mean of the single-task networks. Minutes are those of the clock, whatever else the machine did.
 """
 
 import json
@@ -53,7 +53,7 @@ def mean_metrics(runs: Sequence[Results]) -> dict[str, dict[str, float]]:
 def print_table(title: str, rows: Mapping[str, Sequence[Results]], baseline: Sequence[Results] | None) -> None:
     """Print a table with one line per method or architecture."""
     print(f"\n{title}\n")
-    print("| | seeds | passes | Delta_b ↑ |", " | ".join(COLUMNS), "| core minutes |")
+    print("| | seeds | passes | Delta_b ↑ |", " | ".join(COLUMNS), "| minutes |")
     print("|---|---:|---|---:|" + "---:|" * (len(COLUMNS) + 1))
     for name, runs in rows.items():
         gain = ""
