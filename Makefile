@@ -6,7 +6,7 @@
 # make test-dist      install what make dist builds where there is nothing else, and use it and every extra by itself
 # make test-versions  run the core tests on the oldest torch, on every newer Python that is installed and on the newest versions
 # make soak   set everything up and look for cases that break a promise, for ten minutes; HOURS=8 SEED=1 for longer and others
-# make bench  set everything up and measure; writes bench/RESULTS.md and bench/AGGREGATED.md
+# make bench  set everything up and measure, for about six minutes; writes bench/RESULTS.md and bench/AGGREGATED.md
 # make bench-quick    measure for some seconds; an error if a step takes 1.5 times as long as usual, beside one by hand
 
 PYTHON ?= python3
