@@ -54,8 +54,8 @@ soak: $(VENV)/.installed
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m soak $(if $(HOURS),--hours $(HOURS)) $(if $(SEED),--seed $(SEED))
 
 bench: $(VENV)/.installed
-	$(BIN)/python bench/steps.py
-	$(BIN)/python bench/aggregated.py
+	OMP_NUM_THREADS=1 $(BIN)/python bench/steps.py
+	OMP_NUM_THREADS=1 $(BIN)/python bench/aggregated.py
 
 bench-quick: $(VENV)/.installed
 	$(BIN)/python bench/operators.py --quick

@@ -1,8 +1,8 @@
 """Step time and peak memory of gradient-level methods against the number of tasks, with TorchJD itself beside them.
 
-    python bench/aggregated.py [--rounds 5] [--tasks 2 8 32] [--methods MGDA PCGrad] [--out bench/AGGREGATED.md]
+    OMP_NUM_THREADS=1 python bench/aggregated.py [--rounds 5] [--tasks 2 8 32] [--methods MGDA PCGrad] [--out FILE]
 
-Writes `bench/AGGREGATED.md`. One thread, about three minutes.
+Writes `bench/AGGREGATED.md`. One thread, that of numpy's matrices too, about three minutes.
 """
 
 import argparse
@@ -194,7 +194,8 @@ def main() -> None:
     lines = [
         "# Gradient-level methods: step time and peak memory",
         "",
-        f"`make bench` writes it; this is `python bench/aggregated.py --rounds {arguments.rounds}`, on: {machine()}; "
+        f"`make bench` writes it; this is `OMP_NUM_THREADS=1 python bench/aggregated.py --rounds {arguments.rounds}`, "
+        f"on: {machine()}; "
         f"a load of {load:.0f} before it. The model: {CNN.title}.",
         "",
         "Multiples of a training step with equal weights written by hand, medians and quartiles of processor time on "

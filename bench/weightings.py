@@ -1,6 +1,6 @@
 """The time of weights alone: from a Gramian, without a model, beside TorchJD's on the same Gramian.
 
-    python bench/weightings.py [--rounds 7] [--tasks 2 8 32 128]
+    OMP_NUM_THREADS=1 python bench/weightings.py [--rounds 7] [--tasks 2 8 32 128]
 
 `make bench` writes the table into `bench/AGGREGATED.md`. One thread; some seconds.
 """
