@@ -6,7 +6,7 @@
 # make test-dist      install what make dist builds where there is nothing else, and use it and every extra by itself
 # make test-versions  run the core tests on the oldest torch, on every newer Python that is installed and on the newest versions
 # make soak   set everything up and look for cases that break a promise, for ten minutes; HOURS=8 SEED=1 for longer and others
-# make bench  set everything up and measure; writes bench/RESULTS.md and bench/AGGREGATED.md
+# make bench  set everything up and measure, for about six minutes; writes bench/RESULTS.md and bench/AGGREGATED.md
 # make bench-quick    measure for some seconds; an error if a step takes 1.5 times as long as usual, beside one by hand
 
 PYTHON ?= python3
@@ -54,8 +54,8 @@ soak: $(VENV)/.installed
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m soak $(if $(HOURS),--hours $(HOURS)) $(if $(SEED),--seed $(SEED))
 
 bench: $(VENV)/.installed
-	$(BIN)/python bench/steps.py
-	$(BIN)/python bench/aggregated.py
+	OMP_NUM_THREADS=1 $(BIN)/python bench/steps.py
+	OMP_NUM_THREADS=1 $(BIN)/python bench/aggregated.py
 
 bench-quick: $(VENV)/.installed
 	$(BIN)/python bench/operators.py --quick

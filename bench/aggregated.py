@@ -1,8 +1,8 @@
 """Step time and peak memory of gradient-level methods against the number of tasks, with TorchJD itself beside them.
 
-    python bench/aggregated.py [--rounds 7] [--tasks 2 8 32] [--methods MGDA PCGrad] [--out bench/AGGREGATED.md]
+    OMP_NUM_THREADS=1 python bench/aggregated.py [--rounds 5] [--tasks 2 8 32] [--methods MGDA PCGrad] [--out FILE]
 
-Writes `bench/AGGREGATED.md`. One thread; about five minutes with seven rounds on idle cores.
+Writes `bench/AGGREGATED.md`. One thread, that of numpy's matrices too, about three minutes.
 """
 
 import argparse
@@ -11,15 +11,31 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from os import getloadavg
 from pathlib import Path
-from statistics import median
 from typing import Any, final
 
 import torch
 import torchjd.aggregation as jd
 from torchjd.autojac import jac_to_grad, mtl_backward
 
-from steps import OUTER, Batch, Net, PeakBytes, Setting, Step, by_hand, cnn, machine, row, rule, scalarized, two_copies
+import weightings
+from steps import (
+    OUTER,
+    Batch,
+    Net,
+    PeakBytes,
+    Ratios,
+    Setting,
+    Step,
+    by_hand,
+    cnn,
+    machine,
+    row,
+    rule,
+    scalarized,
+    two_copies,
+)
 from torchsims import Aggregated, aggregations
 from torchsims.scalarizations import LogMerit
 
@@ -46,7 +62,7 @@ TORCHJD: dict[str, Callable[[int], Any]] = {
     "PCGrad": lambda tasks: jd.PCGrad(),
     "UPGrad": lambda tasks: jd.UPGrad(),
 }
-PARALLEL, LOOP = "TorchJD", "TorchJD, one task at a time"
+OURS, PARALLEL, LOOP, BETTER = "ours", "TorchJD", "TorchJD, one task at a time", "ours / better"
 
 
 def ours(model: Net, batch: Batch, name: str, **options: Any) -> Step:
@@ -110,10 +126,10 @@ def seconds(step: Step) -> float:
     return time.process_time() - start
 
 
-def measure(each: Row, tasks: int, rounds: int) -> dict[str, float]:
-    """Return the median multiples of a step by hand, each measured right after one, in turn."""
+def measure(each: Row, tasks: int, rounds: int) -> dict[str, Ratios]:
+    """Return the multiples of a step by hand, each measured right after one, in turn, and ours of the better other."""
     hand = by_hand(*CNN.make(tasks))
-    steps = {"ours": each.make(*CNN.make(tasks))} | {k: make(*CNN.make(tasks)) for k, make in each.others.items()}
+    steps = {OURS: each.make(*CNN.make(tasks))} | {k: make(*CNN.make(tasks)) for k, make in each.others.items()}
     for step in (hand, *steps.values()):
         for _ in range(WARMUP):
             step()
@@ -122,7 +138,20 @@ def measure(each: Row, tasks: int, rounds: int) -> dict[str, float]:
         for label, step in steps.items():
             before = seconds(hand)
             ratios[label].append(seconds(step) / before)
-    return {label: median(values) for label, values in ratios.items()}
+    found = {label: Ratios.of(values) for label, values in ratios.items()}
+    if not each.others:
+        return found
+    better = min(each.others, key=lambda label: found[label].median)
+    return found | {BETTER: Ratios.of([a / b for a, b in zip(ratios[OURS], ratios[better], strict=True)])}
+
+
+def peaks(each: Row, tasks: int) -> dict[str, str]:
+    """Return peak memory as multiples of that of a step by hand."""
+    base = peak(by_hand, tasks)
+    found = {label: peak(make, tasks) / base for label, make in {OURS: each.make, **each.others}.items()}
+    if each.others:
+        found[BETTER] = found[OURS] / min(found[label] for label in each.others)
+    return {label: f"{value:.3f}" for label, value in found.items()}
 
 
 def peak(make: Callable[[Net, Batch], Step], tasks: int) -> int:
@@ -134,57 +163,59 @@ def peak(make: Callable[[Net, Batch], Step], tasks: int) -> int:
     return counter.peak
 
 
-def table(measured: dict[str, dict[int, dict[str, float]]], counts: list[int], digits: int) -> Iterator[str]:
+def table(measured: dict[str, dict[int, dict[str, Any]]], counts: list[int]) -> Iterator[str]:
     """Yield one row per method: ours, TorchJD's, and ours divided by the better of TorchJD's two."""
-    heads = [f"{n} tasks: {label}" for n in counts for label in ("ours", PARALLEL, LOOP, "ours / better")]
+    columns = (OURS, PARALLEL, LOOP, BETTER)
+    heads = [f"{n} tasks: {label}" for n in counts for label in columns]
     yield row("times a step by hand", *heads)
     yield rule(len(heads) + 1)
     for name, by_tasks in measured.items():
-        cells = []
-        for n in counts:
-            found = by_tasks[n]
-            cells += [f"{found[label]:.{digits}f}" if label in found else "" for label in ("ours", PARALLEL, LOOP)]
-            better = min((found[label] for label in (PARALLEL, LOOP) if label in found), default=None)
-            cells.append("" if better is None else f"{found['ours'] / better:.2f}")
-        yield row(name, *cells)
+        yield row(name, *(str(by_tasks[n].get(label, "")) for n in counts for label in columns))
     yield ""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure gradient-level methods beside TorchJD.")
     everything = sorted(set(aggregations.__all__) - {"Aggregation", "WeightedAggregation", "from_torchjd"})
-    parser.add_argument("--rounds", type=int, default=7, help="how often each step is measured")
+    parser.add_argument("--rounds", type=int, default=5, help="how often each step is measured")
     parser.add_argument("--tasks", type=int, nargs="+", default=[2, 8, 32])
     parser.add_argument("--methods", nargs="+", default=everything, choices=everything)
     parser.add_argument("--out", type=Path, default=Path(__file__).with_name("AGGREGATED.md"))
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", UserWarning)  # of TorchJD's solvers
-    times: dict[str, dict[int, dict[str, float]]] = {}
-    memory: dict[str, dict[int, dict[str, float]]] = {}
+    load = getloadavg()[0]
+    times: dict[str, dict[int, dict[str, Ratios]]] = {}
+    memory: dict[str, dict[int, dict[str, str]]] = {}
     for name, each in rows(arguments.methods).items():
-        times[name], memory[name] = {}, {}
-        for tasks in arguments.tasks:
-            times[name][tasks] = measure(each, tasks, arguments.rounds)
-            base = peak(by_hand, tasks)
-            makes = {"ours": each.make, **each.others}
-            memory[name][tasks] = {label: peak(make, tasks) / base for label, make in makes.items()}
-            print(name, tasks, {k: round(v, 2) for k, v in times[name][tasks].items()}, flush=True)
+        times[name] = {tasks: measure(each, tasks, arguments.rounds) for tasks in arguments.tasks}
+        memory[name] = {tasks: peaks(each, tasks) for tasks in arguments.tasks}
+        print(name, *(f"{tasks}: {found[OURS]}" for tasks, found in times[name].items()), flush=True)
     lines = [
         "# Gradient-level methods: step time and peak memory",
         "",
-        f"`python bench/aggregated.py --rounds {arguments.rounds}`, on: {machine()}. The model: {CNN.title}.",
+        f"`make bench` writes it; this is `OMP_NUM_THREADS=1 python bench/aggregated.py --rounds {arguments.rounds}`, "
+        f"on: {machine()}; "
+        f"a load of {load:.0f} before it. The model: {CNN.title}.",
         "",
-        "Multiples of a training step with equal weights written by hand. Beside ours, a loop with TorchJD's "
-        "`mtl_backward` and `jac_to_grad` on the same model: with its default, all tasks in one batched pass, and with "
-        "`parallel_chunk_size=1`. The last column compares with the better of the two.",
+        "Multiples of a training step with equal weights written by hand, medians and quartiles of processor time on "
+        "one thread, and bytes of all tensors alive at once. Beside ours, a loop with TorchJD's `mtl_backward` and "
+        "`jac_to_grad` on the same model: with its default, all tasks in one batched pass, and with "
+        "`parallel_chunk_size=1`. The last column compares with the better of the two. With held weights the memory "
+        "is that of the one step that computes them.",
         "",
         "## Time",
         "",
-        *table(times, arguments.tasks, 2),
+        *table(times, arguments.tasks),
         "## Peak memory",
         "",
-        *table(memory, arguments.tasks, 3),
+        *table(memory, arguments.tasks),
+        "## Weights alone",
+        "",
+        "From the Gramian of random gradients, in double precision: milliseconds, and multiples of TorchJD's time for "
+        "those that are not computed by it, except Nash-MTL, whose iterations TorchJD stops early.",
+        "",
+        *weightings.table(arguments.rounds),
     ]
     arguments.out.write_text("\n".join(lines).rstrip() + "\n")
 

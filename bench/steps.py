@@ -1,8 +1,8 @@
 """Step time and peak memory of every method, as multiples of a hand-written training step with equal weights.
 
-    make bench                        or: python bench/steps.py [--seconds 25] [--out bench/RESULTS.md]
+    make bench                        or: python bench/steps.py [--seconds 20] [--out bench/RESULTS.md]
 
-Writes `bench/RESULTS.md`. One thread, about four minutes.
+Writes `bench/RESULTS.md`. One thread, about three minutes.
 """
 
 import argparse
@@ -365,7 +365,7 @@ def table(budget: float) -> Iterator[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure step times and peak memory of all methods.")
-    parser.add_argument("--seconds", type=float, default=25.0, help="time per model and number of tasks")
+    parser.add_argument("--seconds", type=float, default=20.0, help="time per model and number of tasks")
     parser.add_argument("--out", type=Path, default=Path(__file__).with_name("RESULTS.md"))
     arguments = parser.parse_args()
     torch.set_num_threads(1)

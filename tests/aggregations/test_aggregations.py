@@ -1,7 +1,6 @@
 """Laws of the gradient-level methods, on matrices."""
 
 import builtins
-import importlib.util
 import io
 from collections.abc import Callable
 from functools import partial
@@ -32,6 +31,7 @@ from torchsims.aggregations import (
 )
 
 METHODS = sorted(set(aggregations.__all__) - {"Aggregation", "WeightedAggregation", "from_torchjd"})
+NATIVE = (DBMTL, lambda: GradNorm(["a", "b", "c"]), NashMTL, FairGrad, UPGrad, CAGrad)
 UNORDERED = [case for case in GRADIENT_LEVEL if not case.ordered]
 
 
@@ -190,10 +190,16 @@ def test_pcgrad_of_two_tasks_is_the_formula() -> None:
 
 def test_cagrad_is_the_papers_and_rescaled_the_authors_script() -> None:
     rows = matrix()
-    torch.testing.assert_close(CAGrad(0.4)(rows), jd.CAGrad(c=0.4)(rows), rtol=0, atol=1e-12)
-    torch.testing.assert_close(
-        CAGrad(0.4, rescale=True)(rows) * (1 + 0.4**2), jd.CAGrad(c=0.4)(rows), rtol=0, atol=1e-12
-    )
+    torch.testing.assert_close(CAGrad(0.4)(rows), jd.CAGrad(c=0.4)(rows), rtol=0, atol=1e-6)
+    torch.testing.assert_close(CAGrad(0.4, rescale=True)(rows) * 1.16, CAGrad(0.4)(rows), rtol=0, atol=1e-14)
+
+
+def test_cagrad_is_at_least_as_good_for_the_worst_task_as_torchjd() -> None:
+    for seed in range(8):
+        rows = matrix(seed=seed)
+        ours, theirs = CAGrad(0.4)(rows), jd.CAGrad(c=0.4)(rows)
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-3)
+        assert (rows @ ours).min() >= (rows @ theirs).min() - 1e-12
 
 
 @pytest.mark.parametrize("make", [CAGrad, UPGrad, MGDA, AlignedMTL, aggregations.IMTLG])
@@ -202,9 +208,9 @@ def test_a_common_factor_multiplies_the_direction_even_where_torchjd_sees_zero(m
     assert torch.equal(make()(matrix() * 2.0**power), make()(matrix()) * 2.0**power)
 
 
-def test_torchjd_sees_zero_in_small_gradients() -> None:
+def test_torchjd_sees_zero_in_large_gradients() -> None:
     """Why Gramians are scaled first: if this fails, TorchJD no longer needs it."""
-    assert not jd.CAGrad(c=0.4)(matrix() * 1e-6).any()
+    assert not jd.IMTLG()(matrix() * 1e13).any()
 
 
 # GradNorm
@@ -297,7 +303,7 @@ def test_an_object_of_torchjd_that_keeps_buffers_can_be_saved() -> None:
 # Packages and parameters
 
 
-@pytest.mark.parametrize("name", sorted(set(METHODS) - {"GradNorm", "DBMTL", "NashMTL", "FairGrad"}))
+@pytest.mark.parametrize("name", sorted(set(METHODS) - {make().name for make in NATIVE}))
 def test_a_missing_package_says_what_to_install(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     real = builtins.__import__
 
@@ -314,18 +320,10 @@ def test_a_missing_package_says_what_to_install(name: str, monkeypatch: pytest.M
     )
 
 
-@pytest.mark.parametrize(("make", "package"), [(CAGrad, "cvxpy"), (UPGrad, "quadprog")])
-def test_a_missing_solver_says_what_to_install(make: Any, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = importlib.util.find_spec
-    monkeypatch.setattr("torchjd._mixins.find_spec", lambda name: None if name == package else real(name))
-    with pytest.raises(ImportError, match=rf"pip install 'torchsims\[gradient\]'. Found: .*{package}"):
-        make()
-
-
 def test_native_methods_need_no_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "torchjd", None)
-    for method in (DBMTL(), GradNorm(["a", "b", "c"]), NashMTL(), FairGrad()):
-        method(matrix())
+    for make in NATIVE:
+        make()(matrix())
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from torchjd.linalg import QuadprogProjector
 
 from helpers import twins
 from helpers.support import TASKS, sgd
-from helpers.twins import direct, drawn, fairgrad, mgda, nash
+from helpers.twins import cagrad, direct, drawn, fairgrad, mgda, nash
 from torchsims import FOOPS, SIMS, Aggregated, Scalarized, Stepper, scalarizations
 from torchsims.aggregations import (
     DBMTL,
@@ -235,17 +235,14 @@ def torchjd_case(option: str, make: Callable[[], Any], twin: Callable[[], Any], 
     return GradientLevel("from_torchjd", lambda tasks: from_torchjd(make()), direct(twin), option, **options)
 
 
-# The solver of CAGrad stops early.
 GRADIENT_LEVEL = [
     GradientLevel("MGDA", lambda tasks: MGDA(), mgda(lambda norms, losses: torch.ones_like(norms))),
     GradientLevel("MGDA", lambda tasks: MGDA("loss"), mgda(lambda norms, losses: losses), "-loss"),
     GradientLevel("MGDA", lambda tasks: MGDA("norm"), mgda(lambda norms, losses: norms), "-norm"),
     GradientLevel("MGDA", lambda tasks: MGDA("loss+norm"), mgda(lambda norms, losses: losses * norms), "-loss+norm"),
     GradientLevel("PCGrad", lambda tasks: PCGrad(seed=3), drawn(jd.PCGrad, 3), ordered=True),
-    GradientLevel("CAGrad", lambda tasks: CAGrad(0.4), direct(lambda: jd.CAGrad(c=0.4)), tolerance=1e-9),
-    GradientLevel(
-        "CAGrad", lambda tasks: CAGrad(0.4, rescale=True), lambda: twins.rescaled, "-rescaled", tolerance=1e-9
-    ),
+    GradientLevel("CAGrad", lambda tasks: CAGrad(0.4), cagrad(0.4), tolerance=1e-6),
+    GradientLevel("CAGrad", lambda tasks: CAGrad(0.4, rescale=True), cagrad(0.4, 1.16), "-rescaled", tolerance=1e-6),
     GradientLevel("NashMTL", lambda tasks: NashMTL(), nash()),
     GradientLevel("NashMTL", lambda tasks: NashMTL(0.0, update_every=2), nash(0.0, 2), "-rarely"),
     GradientLevel("FairGrad", lambda tasks: FairGrad(), fairgrad(1.0)),

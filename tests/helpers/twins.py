@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations, pairwise, product
 from typing import Any, TypeAlias
 
+import cvxpy as cp
 import numpy as np
 import torch
 import torchjd.aggregation as jd
@@ -300,8 +301,23 @@ def mgda(normalizers: Callable[[Tensor, Tensor], Tensor]) -> Callable[[], Gradie
     return lambda: step
 
 
-def rescaled(jacobian: Tensor, losses: Tensor) -> Tensor:
-    return jd.CAGrad(c=0.4)(jacobian) / 1.16
+def best_worst_task(jacobian: Tensor, c: float) -> Tensor:
+    """Return the best direction for the worst task in CAGrad's ball, found by a general convex solver."""
+    scale = jacobian.norm().item()
+    g = jacobian.numpy() / scale
+    mean, d, worst = g.mean(0), cp.Variable(g.shape[1]), cp.Variable()
+    ball = cp.SOC(c * np.linalg.norm(mean), d - mean)
+    tight = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-14)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about an accuracy that is less than this
+        problem: Any = cp.Problem(cp.Maximize(worst), [g @ d >= worst, ball])
+        problem.solve(cp.CLARABEL, **tight)
+    found: Tensor = torch.as_tensor(d.value) * scale
+    return found
+
+
+def cagrad(c: float, divisor: float = 1.0) -> Callable[[], GradientTwin]:
+    return lambda: lambda jacobian, losses: best_worst_task(jacobian, c) / divisor
 
 
 def gradnorm() -> GradientTwin:

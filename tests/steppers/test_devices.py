@@ -159,8 +159,8 @@ def test_clipping_and_accumulating_do_not_add_waits(name: str, device: Accelerat
 STEPPER = 3  # the losses are checked before gradients are made of them, those before a direction, which is checked too
 SOLVER = 1  # the method solves a problem of m x m numbers on the host
 GRADIENT_WAITS = {
-    **dict.fromkeys(["MGDA", "PCGrad", "NashMTL", "FairGrad", "AlignedMTL", "IMTLG", "UPGrad"], STEPPER + SOLVER),
-    "CAGrad": STEPPER + SOLVER + 1,  # a Gramian of zeros, which its solver cannot take, is looked for first
+    **dict.fromkeys(["MGDA", "PCGrad", "CAGrad", "NashMTL", "FairGrad"], STEPPER + SOLVER),
+    **dict.fromkeys(["AlignedMTL", "IMTLG", "UPGrad"], STEPPER + SOLVER),
     "GradVac": STEPPER + SOLVER + 2,  # the tasks with labels, for the similarities: first their number, then which
     "ConFIG": STEPPER,
     "GradDrop": STEPPER,

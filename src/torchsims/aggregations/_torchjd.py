@@ -33,8 +33,8 @@ def from_gramian(weighting: Callable[[Tensor], Tensor], gramian: Tensor) -> Tens
 def with_unit_trace(gramian: Tensor) -> Tensor:
     """Return the Gramian times the power of two that brings its trace into [1/2, 1).
 
-    For methods whose weights do not depend on a common factor, but whose solvers take small Gramians for zero: a power
-    of two is exact, so that the weights are the same to the last bit wherever these do not.
+    For methods whose weights do not depend on a common factor, but whose weightings take very large Gramians for zero:
+    a power of two is exact, so that the weights are the same to the last bit wherever these do not.
     """
     _, exponent = torch.frexp(gramian.diagonal().sum())
     return torch.ldexp(gramian, -exponent)

@@ -1,4 +1,4 @@
-"""The extra `gradient`: a step of methods whose solvers are TorchJD's."""
+"""The extra `gradient`: a step of methods whose weights are TorchJD's."""
 
 from functools import partial
 
@@ -18,7 +18,7 @@ def task_losses(model: nn.Sequential, batch: Tensor) -> dict[str, Tensor]:
 
 def main() -> None:
     """Take one step of each."""
-    for name in ("MGDA", "CAGrad", "FairGrad", "NashMTL", "UPGrad"):  # each has a solver of its own
+    for name in ("MGDA", "PCGrad", "AlignedMTL", "IMTLG"):
         model = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))
         method: WeightedAggregation = getattr(aggregations, name)()
         report = Aggregated(model, method, outer=partial(SGD, lr=0.1)).step(task_losses, torch.randn(8, 4))
