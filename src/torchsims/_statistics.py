@@ -28,7 +28,7 @@ class WithStatistics(nn.Module):
 
     def _get_statistic(self, name: str, losses: Tensor, start: float = torch.nan) -> Tensor:
         """Return a statistic in the dtype and on the device of ``losses``; before the first step ``start``."""
-        statistic = self.get_buffer(name)
+        statistic: Tensor = getattr(self, name)
         if statistic.numel() == 0:
             return torch.full_like(losses, start)
         if statistic.shape != losses.shape:
@@ -37,6 +37,10 @@ class WithStatistics(nn.Module):
                 f"Found shape {tuple(losses.shape)} after {tuple(statistic.shape)}."
             )
         return statistic.to(losses)
+
+    def _set_statistic(self, name: str, value: Tensor) -> None:
+        """Replace a statistic; an assignment does the same and takes longer, as a module has to find out what it is."""
+        self.register_buffer(name, value)
 
     def _start_at_first_loss(self, name: str, losses: Tensor, labelled: Tensor | None) -> Tensor:
         """Return a statistic that starts, for every task, at the first loss it has; all have one by default."""

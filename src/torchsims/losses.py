@@ -151,7 +151,7 @@ def _holds_losses(value: Any) -> bool:
 
 
 def _names(totals: Any, tasks: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(totals, Mapping) and tasks and totals.keys() == set(tasks):
+    if tasks and isinstance(totals, Mapping) and totals.keys() == set(tasks):
         return tuple(tasks)
     if isinstance(totals, Tensor) and totals.ndim != 1:
         raise ValueError(f"A tensor of losses should have one dimension. Found shape {tuple(totals.shape)}.")

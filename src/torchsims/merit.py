@@ -179,7 +179,7 @@ def coefficients(
         (tensor([0.5000, 0.1250]), tensor([0.5000, 0.1250]))
     """
     w = weights(losses, challenger, tau=tau, transform=transform, augment=augment, labelled=labelled)
-    return w * transform.slope(losses), w * transform.slope(challenger)
+    return transform.weigh(w, losses), transform.weigh(w, challenger)
 
 
 def u(

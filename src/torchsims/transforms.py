@@ -39,6 +39,10 @@ class Transform(ABC):
         r"""Return :math:`\psi(L) - \psi(R)`, elementwise."""
         return self(losses) - self(reference)
 
+    def weigh(self, weights: Tensor, losses: Tensor) -> Tensor:
+        r"""Return :math:`w \psi'(L)`, elementwise: the weights of the gradients of the losses themselves."""
+        return weights * self.slope(losses)
+
     def at(self, reference: Tensor) -> "Transform":
         """Return the transform for losses of this size, `m`: itself, unless it :attr:`needs_reference`."""
         return self
@@ -71,6 +75,9 @@ class Log(Transform):
 
     def slope(self, losses: Tensor) -> Tensor:
         return losses.reciprocal() if self.a == 1 else self.a / losses
+
+    def weigh(self, weights: Tensor, losses: Tensor) -> Tensor:
+        return weights / losses if self.a == 1 else super().weigh(weights, losses)
 
     def difference(self, losses: Tensor, reference: Tensor) -> Tensor:
         ratio = losses / reference
@@ -110,6 +117,9 @@ class FlooredLog(Transform):
 
     def slope(self, losses: Tensor) -> Tensor:
         return _LOG.slope(self._above(losses))
+
+    def weigh(self, weights: Tensor, losses: Tensor) -> Tensor:
+        return _LOG.weigh(weights, self._above(losses))
 
     def difference(self, losses: Tensor, reference: Tensor) -> Tensor:
         return _LOG.difference(self._above(losses), self._above(reference))

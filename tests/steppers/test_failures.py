@@ -439,6 +439,23 @@ def test_a_closure_may_raise_in_any_pass(name: str, batches: int, error: type[Ba
     assert_next_steps_agree(method, twin)
 
 
+@pytest.mark.parametrize("name", KINDS)
+def test_a_closure_that_leaves_gradients_disabled_changes_no_step(name: str) -> None:
+    method, twin = trained(name), trained(name)
+
+    def closure(model: nn.Module, batch: Batch) -> Losses:
+        losses = task_losses(model, batch)
+        torch.set_grad_enabled(False)
+        return losses
+
+    random = torch.get_rng_state()
+    method.step(closure, batch(40))
+    assert torch.is_grad_enabled()
+    torch.set_rng_state(random)
+    twin.step(task_losses, batch(40))
+    assert_same(snapshot(method), snapshot(twin))
+
+
 @pytest.mark.parametrize("batches", [1, 2])
 @pytest.mark.parametrize("name", KINDS)
 def test_a_closure_that_uses_another_model_is_refused(name: str, batches: int) -> None:

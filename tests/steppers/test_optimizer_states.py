@@ -1,15 +1,18 @@
 """The state of every optimizer can be saved, loaded and continued, bit for bit."""
 
 import io
+import pickle
 from copy import deepcopy
 from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from helpers.optimizers import OPTIMIZERS, STEPPERS_OF, build_with, inputs, two_losses
 from helpers.small_runs import differences, snapshot
 from helpers.support import drops_gradients
+from torchsims.steppers._optimizers import Copies, restorer
 
 
 def reloaded(state: dict[str, Any]) -> dict[str, Any]:
@@ -73,3 +76,38 @@ def test_a_state_fits_the_same_model_in_another_precision() -> None:
     other.load_state_dict(method.state_dict())
     other.step(two_losses, inputs("Adam", torch.bfloat16))
     assert all(p.dtype is torch.bfloat16 for p in other.model.parameters())
+
+
+def stepped(optimizer: torch.optim.Optimizer) -> None:
+    for p in optimizer.param_groups[0]["params"]:
+        p.grad = torch.ones_like(p)
+    optimizer.step()
+
+
+def contents(optimizer: torch.optim.Optimizer) -> list[Any]:
+    states = [part.tolist() for state in optimizer.state.values() for part in state.values()]
+    return [[p.tolist() for p in optimizer.param_groups[0]["params"]], states]
+
+
+@pytest.mark.parametrize("kept", [0, 2**19])
+def test_copies_that_keep_their_memory_restore_the_same_values(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Copies, "KEPT_BYTES", kept)
+    copies = Copies()
+    optimizer = torch.optim.Adam(nn.Linear(3, 2).parameters())
+    for step in range(5):
+        if step == 3:  # other tensors of the same sizes, as after loading a checkpoint
+            optimizer.load_state_dict(deepcopy(optimizer.state_dict()))
+        before, restore = contents(optimizer), restorer(optimizer, copies)
+        stepped(optimizer)
+        assert contents(optimizer) != before
+        restore()
+        assert contents(optimizer) == before
+        stepped(optimizer)
+
+
+def test_only_small_copies_keep_their_memory() -> None:
+    small, large = torch.zeros(2), torch.zeros(Copies.KEPT_BYTES // 4 + 1)
+    copies = Copies()
+    assert copies.make([small])[0] is copies.make([small])[0]
+    assert copies.make([large])[0] is not copies.make([large])[0]
+    assert pickle.loads(pickle.dumps(copies)).make([small])[0] is not copies.make([small])[0]

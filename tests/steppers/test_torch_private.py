@@ -88,13 +88,13 @@ def check_copies() -> None:
 
 def check_gradient_hooks() -> None:
     source, target = (nn.Parameter(torch.ones(1)) for _ in range(2))
-    private.share_hooks(source, target)
+    private.share_hooks([source], [target])
     calls: list[str] = []
     register: Any = source.register_hook
     register(lambda gradient: gradient * 2)
     register = source.register_post_accumulate_grad_hook
     handle = register(lambda p: calls.append("late"))
-    private.share_hooks(source, target)
+    private.share_hooks([source], [target])
     (target * 3).sum().backward()  # type: ignore[no-untyped-call]
     assert target.grad is not None
     assert target.grad.tolist() == [6.0]
@@ -169,12 +169,19 @@ class Counting(nn.Module):
 
 
 def check_states() -> None:
-    assert private.is_stateless(nn.ReLU())
     buffered, hooked = nn.Module(), nn.ReLU()
     buffered.register_buffer("seen", torch.zeros(1))
     hooked.register_state_dict_post_hook(lambda *_: None)  # type: ignore[no-untyped-call]
-    for module in (nn.Linear(1, 1), nn.Sequential(nn.ReLU()), Counting(), buffered, hooked):
-        assert not private.is_stateless(module), module
+    for module in (nn.Linear(1, 1), nn.Sequential(nn.ReLU()), Counting(), hooked):
+        assert not private.is_leaf(module), module
+    for leaf in (nn.ReLU(), buffered):
+        assert private.is_leaf(leaf), leaf
+    restore = private.leaf_restorer(buffered)
+    buffered.eval().get_buffer("seen").fill_(3.0)
+    buffered.register_buffer("seen", torch.ones(2))
+    restore()
+    assert buffered.training
+    assert buffered.get_buffer("seen").tolist() == [0.0]
 
 
 CHECKS: dict[str, Callable[[], None]] = {

@@ -100,7 +100,7 @@ class LogMerit(Scalarization):
         if self.preference is not None:
             d = d + self.preference.like(losses).log()
         if self.training:
-            self.reference = self._next_reference(reference, d, labelled)
+            self._set_statistic("reference", self._next_reference(reference, d, labelled))
         return d
 
     def _next_reference(self, reference: Tensor, d: Tensor, labelled: Tensor | None) -> Tensor:

@@ -94,15 +94,10 @@ class Accumulating(ABC):
         self._drop_accumulated()
         return closure, micro_batches
 
-    def _keeper(self) -> Callable[[], None]:
-        """Return a function that keeps the micro-batches of now for another try, when a step of them has failed."""
-        kept = self._accumulated
-
-        def keep() -> None:
-            kept.failed = len(kept) > 0
-            self._accumulated = kept
-
-        return keep
+    def _keep(self, kept: Accumulated) -> None:
+        """Keep the micro-batches for another try, when a step of them has failed."""
+        kept.failed = len(kept) > 0
+        self._accumulated = kept
 
     def _drop_accumulated(self) -> None:
         if self._accumulated:

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -16,10 +17,11 @@ from torchsims.steppers._distributed import Ranks
 from torchsims.steppers._global_batch import GlobalBatch, Sums, check_bounds, reduce_losses
 from torchsims.steppers._gradients import clip
 from torchsims.steppers._model_checks import ParameterCheck, check_object, check_tensors, renormalized_weights
+from torchsims.steppers._modes import Modes
 from torchsims.steppers._noise import Generator, RandomGenerators
 from torchsims.steppers._notices import DROPPED, Notice
-from torchsims.steppers._optimizers import drop_gradients, restorer, take_step
-from torchsims.steppers._passes import Batch, Tasks, outside_autocast
+from torchsims.steppers._optimizers import Copies, drop_gradients, restorer, take_step
+from torchsims.steppers._passes import Batch, Tasks
 from torchsims.steppers._regularizer import Regularizer, Term, check_callable, differentiate
 from torchsims.steppers._replicas import ReplicaCheck, make_equal
 from torchsims.steppers._reports import Report
@@ -67,8 +69,9 @@ class Stepper(Saved, Generic[R]):
         self._generators = RandomGenerators(model, generators)
         self._renormalized = renormalized_weights(model)
         self._tasks = Tasks(expected=None if tasks is None else tuple(tasks))
-        self._transaction: Transaction[R] = Transaction(self._ranks.device, lambda: None)
+        self._transaction: Transaction[R] = Transaction(Modes(self._ranks.device), lambda: None)
         self._transaction.commit()
+        self._copies = Copies(), Copies()  # for the optimizers of an update
         self._dropped = Notice(DROPPED)
 
     def step(self, task_losses: Callable[..., Any], *micro_batches: Any, scaler: GradScaler | None = None) -> R:
@@ -99,25 +102,20 @@ class Stepper(Saved, Generic[R]):
             scaler = None
         if scaler is not None and has_unscaled(scaler, self._optimizers()):
             scaler.update()  # the loop has not called it since the last step
-        keep = self._keeper()
-
-        def forget() -> None:
-            forget_optimizers(scaler, self._optimizers())
-            keep()
-
-        transaction: Transaction[R] = Transaction(self._ranks.device, forget)
+        modes = Modes(self._ranks.device)
+        transaction: Transaction[R] = Transaction(modes, partial(self._forget, scaler, self._accumulated))
         self._transaction = transaction
         try:
-            with torch.enable_grad(), outside_autocast(self._ranks.device) as autocast:
+            with modes.for_step():
                 batch = Batch(
-                    closure=closure,
-                    micro_batches=tuple((micro_batch,) for micro_batch in micro_batches) or ((),),
+                    closure,
+                    micro_batches=tuple(zip(micro_batches)) or ((),),
                     parameters=self._all_parameters(),
                     tasks=self._tasks,
                     ranks=self._ranks,
                     noise=self._generators.capture(),
-                    scale=(lambda objective: objective) if scaler is None else scaler.scale,
-                    autocast=autocast,
+                    scale=_unscaled if scaler is None else scaler.scale,
+                    modes=modes,
                 )
                 self._save(batch)
                 self._ranks.broadcast(lambda: [tensor for each in self._all_buffers() for tensor in each.tensors()])
@@ -230,13 +228,10 @@ class Stepper(Saved, Generic[R]):
 
     def _reversals(self) -> list[Callable[[], None]]:
         """Return functions that restore what a step may change besides statistics, parameters and optimizers."""
-        known, buffers = dict(vars(self._tasks)), [each.snapshot() for each in self._all_buffers() if each.names]
-
-        def restore() -> None:
-            vars(self._tasks).update(known)
-            self._drop_gradients()
-
-        return [*buffers, value_restorer(self._renormalized), self._ranks.restorer(), restore]
+        values = [value_restorer(self._renormalized)] if self._renormalized else []
+        buffers = [each.snapshot() for each in self._all_buffers()] if self._buffers.names else []
+        tasks = partial(vars(self._tasks).update, vars(self._tasks).copy())
+        return [*buffers, *values, *self._ranks.reversals(), tasks, self._drop_gradients]
 
     def _all_parameters(self) -> Sequence[nn.Parameter]:
         """Return the trainable parameters of all copies."""
@@ -261,15 +256,17 @@ class Stepper(Saved, Generic[R]):
 
     def _save(self, batch: Batch) -> None:
         """Save all that :meth:`backward` may change."""
-        for reversal in (*self._reversals(), batch.noise.replay):
-            self._transaction.if_failed(reversal)
-        for module in self._statistics():
-            self._transaction.if_unused(reloader(module))
+        self._transaction.if_failed(*self._reversals(), batch.noise.replay)
+        self._transaction.if_unused(*map(reloader, self._statistics()))
+
+    def _forget(self, scaler: GradScaler | None, kept: Accumulated) -> None:
+        """Forget a step that has failed, and keep its micro-batches."""
+        forget_optimizers(scaler, self._optimizers())
+        self._keep(kept)
 
     def _update(self) -> None:
         optimizers = self._optimizers_of_update()
-        for optimizer in optimizers:
-            self._transaction.if_failed(restorer(optimizer))
+        self._transaction.if_failed(*map(restorer, optimizers, self._copies))
         with self._ranks.raise_on_all():
             for optimizer in optimizers:
                 take_step(optimizer)
@@ -297,3 +294,7 @@ class Stepper(Saved, Generic[R]):
     def _check_idle(self) -> None:
         """Raise inside of a closure, and if the model holds the values of another copy."""
         check_outside_closure()
+
+
+def _unscaled(losses: Tensor) -> Tensor:
+    return losses

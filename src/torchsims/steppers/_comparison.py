@@ -57,7 +57,7 @@ def compare(
         )
     return Comparison(
         weights=chosen,
-        for_theta=chosen * transform.slope(losses),
-        for_challenger=w * transform.slope(challenger),
+        for_theta=transform.weigh(chosen, losses),
+        for_challenger=transform.weigh(w, challenger),
         smooth=merit.smooth_max(d, tau=tau, augment=augment, labelled=labelled),
     )

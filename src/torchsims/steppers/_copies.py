@@ -7,16 +7,20 @@ Frozen parameters are shared by both copies and never copied.
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from operator import attrgetter
 from typing import Any, final
 
 import torch
 from torch import Tensor, nn
 
 from torchsims.steppers._distributed import Ranks
-from torchsims.steppers._torch_private import Structure, clones, overwrite, share_hooks
+from torchsims.steppers._model_checks import ParameterCheck
+from torchsims.steppers._torch_private import clones, overwrite, share_hooks
 
 __all__ = ["Buffers", "Challenger", "JointChallenger", "Lent", "SequentialChallenger"]
+
+_TRAINING = attrgetter("training")
 
 
 @final
@@ -177,6 +181,7 @@ class JointChallenger(Challenger):
     """A challenger with a module of its own, so that both graphs can be alive.
 
     Args:
+        check: has looked at the parameters of the model before every step.
         shared: objects that both modules hold, such as random generators.
     """
 
@@ -186,33 +191,31 @@ class JointChallenger(Challenger):
         theta: Sequence[nn.Parameter],
         buffers: Buffers,
         ranks: Ranks,
+        check: ParameterCheck,
         shared: Sequence[object] = (),
     ) -> None:
         super().__init__(model, theta, buffers, ranks)
-        self._frozen = _frozen(model)
+        self._check, self._frozen = check, _frozen(model)
         self._twin = copy.deepcopy(model, memo={id(each): each for each in (*self._frozen, *shared)})
         self._twin.zero_grad(set_to_none=True)
         self.parameters = [p for p in self._twin.parameters() if p.requires_grad]
         self.buffers = self.module_buffers = Buffers(self._twin)
         self._look()
 
-    @contextmanager
-    def module(self) -> Iterator[nn.Module]:
-        if self._structure.signature() != self._seen:
+    def module(self) -> AbstractContextManager[nn.Module]:
+        if self._check.structure is not self._seen:
             self._check_frozen()
             self._look()
-        for twin, original in self._pairs:
-            if twin.training is not original.training:
+        if [*map(_TRAINING, self._twins)] != [*map(_TRAINING, self._originals)]:
+            for twin, original in zip(self._twins, self._originals, strict=True):
                 twin.training = original.training
-        for mine, p in zip(self.parameters, self._theta, strict=True):
-            share_hooks(p, mine)
-        yield self._twin
+        share_hooks(self._theta, self.parameters)
+        return nullcontext(self._twin)
 
     def _look(self) -> None:
         """Remember what the model is made of now, and which module of it belongs to which of the second one."""
-        self._structure = Structure(self._model)
-        self._seen = self._structure.signature()
-        self._pairs = list(zip(self._twin.modules(), self._model.modules(), strict=True))
+        self._seen = self._check.structure
+        self._twins, self._originals = list(self._twin.modules()), list(self._model.modules())
 
     def _check_frozen(self) -> None:
         if list(map(id, self._frozen)) != list(map(id, _frozen(self._model))):
@@ -222,7 +225,7 @@ class JointChallenger(Challenger):
             )
 
     def collect_gradients(self) -> None:
-        if any(p.grad is not None for p in self._theta):
+        if [p for p in self._theta if p.grad is not None]:
             raise ValueError(
                 "The closure should compute the losses with the model it is given. "
                 "Found gradients in another copy of the model."

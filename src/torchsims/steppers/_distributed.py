@@ -1,7 +1,8 @@
 """The ranks that share one batch: the only module of the steppers that imports `torch.distributed`."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 
 from torchsims.steppers._buckets import buckets, unflatten
 from torchsims.steppers._model_checks import check_wrapped
+from torchsims.steppers._modes import NOTHING
 from torchsims.steppers._torch_private import hook_restorer, outermost
 
 __all__ = ["Ranks"]
@@ -26,7 +28,7 @@ class Ranks:
     def __init__(self, model: nn.Module, process_group: Any = None) -> None:
         self.size = 1
         self.device = next(model.parameters()).device
-        self.one = torch.ones((), device=self.device)  # for kernels that take a factor
+        self.one = torch.ones((), dtype=torch.float32, device=self.device)  # for kernels that take a factor
         self._ddp: Any = None
         self._shards: list[Any] = []
         self._entrances: list[nn.Module] = []
@@ -103,7 +105,7 @@ class Ranks:
         Args:
             parts: how often the ranks will meet here, which must be the same for all.
         """
-        return nullcontext() if self.size == 1 else self._raising_on_all(parts)
+        return NOTHING if self.size == 1 else self._raising_on_all(parts)
 
     @contextmanager
     def _raising_on_all(self, parts: int) -> Iterator[None]:
@@ -154,7 +156,7 @@ class Ranks:
         collectives of such a rank; :meth:`broadcast` has done it already. Whether the closure calls it is checked.
         A sharded model gathers its parameters there, so that the ranks have to meet before.
         """
-        return self._watched_forward(module) if self._entrances or self._ddp is not None else nullcontext()
+        return self._watched_forward(module) if self._entrances or self._ddp is not None else NOTHING
 
     @contextmanager
     def _watched_forward(self, module: nn.Module) -> Iterator[None]:
@@ -185,20 +187,14 @@ class Ranks:
                 "Found no call: gradients that bypass `DistributedDataParallel` would not be reduced."
             )
 
-    def restorer(self) -> Callable[[], None]:
-        """Return a function that configures the wrapper as it is now, should :meth:`forward` be interrupted."""
+    def reversals(self) -> list[Callable[[], None]]:
+        """Return functions that configure the wrapper as it is now, should :meth:`forward` be interrupted."""
         ddp = self._ddp
+        if ddp is None and not self._entrances:
+            return []
         names = () if ddp is None else ("broadcast_buffers", "require_backward_grad_sync")
-        flags = {name: getattr(ddp, name) for name in names}
-        restore_hooks = [hook_restorer(each) for each in ([] if ddp is None else [ddp]) + self._entrances]
-
-        def back() -> None:
-            for name, value in flags.items():
-                setattr(ddp, name, value)
-            for restore in restore_hooks:
-                restore()
-
-        return back
+        flags = [partial(setattr, ddp, name, getattr(ddp, name)) for name in names]
+        return [*flags, *(hook_restorer(each) for each in ([] if ddp is None else [ddp]) + self._entrances)]
 
     def broadcast(self, buffers: Callable[[], Sequence[Tensor]]) -> None:
         """Give every rank the buffers of the first one, if the wrapper is configured to."""
@@ -216,7 +212,7 @@ class Ranks:
     def accumulation(self, last: bool) -> AbstractContextManager[Any]:
         """Leave the reduction of the gradients to the last micro-batch."""
         if self._ddp is None:
-            return nullcontext()
+            return NOTHING
         if not last:
             return self._ddp.no_sync()  # type: ignore[no-any-return]
         if not self._ddp.require_backward_grad_sync:
@@ -224,7 +220,7 @@ class Ranks:
                 "A step should not be inside `no_sync` or `accelerator.accumulate`, where ranks do not meet: "
                 "give all micro-batches to one call, `step(task_losses, *micro_batches)`."
             )
-        return nullcontext()
+        return NOTHING
 
     def reduce_gradients(self, parameters: Sequence[Tensor]) -> None:
         """Sum the gradients over the ranks, where no wrapper does.

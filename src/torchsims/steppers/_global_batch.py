@@ -110,15 +110,10 @@ def _known(losses: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def to_host(*tensors: Tensor | None) -> list[list[float]]:
-    """Return the values of all tensors, fetched at once: the only moment of a step that waits for the device."""
-    flat = [None if each is None else _vector(each.detach() if each.requires_grad else each) for each in tensors]
+    """Return the values of scalars and vectors, fetched at once: the only moment of a step that waits for a device."""
     # In their common type: not every device has double precision.
-    numbers = iter(torch.cat([each for each in flat if each is not None]).tolist())
-    return [[] if each is None else list(islice(numbers, each.numel())) for each in flat]
-
-
-def _vector(tensor: Tensor) -> Tensor:
-    return tensor if tensor.ndim == 1 else tensor.reshape(-1)
+    numbers = iter(torch.hstack([each for each in tensors if each is not None]).tolist())
+    return [[] if each is None else list(islice(numbers, each.numel())) for each in tensors]
 
 
 def check_bounds(lower_bounds: Mapping[str, float]) -> None:
@@ -130,7 +125,7 @@ def check_bounds(lower_bounds: Mapping[str, float]) -> None:
 
 def check_counts(tasks: Tasks, counts: Sequence[float]) -> None:
     """Raise if a count, if there are any, is NaN, infinite or negative: it would pass for a task without labels."""
-    for name, count in zip(tasks.names, counts, strict=len(counts) > 0):
+    for name, count in zip(tasks.names, counts, strict=True) if counts else ():
         if not (isfinite(count) and count >= 0):
             raise ValueError(f"The count of task `{name}` should be finite and not negative. Found {count}.")
 

@@ -29,8 +29,8 @@ __all__ = [
     "unscale",
 ]
 
-_IS_SPARSE = attrgetter("is_sparse")
-_KIND = attrgetter("device", "dtype")
+_GRAD = attrgetter("grad")
+_KIND = attrgetter("device", "dtype", "layout")
 
 
 def reduce_and_unscale(
@@ -56,10 +56,10 @@ def reduce_and_unscale(
 def nonfinite_gradients(ranks: Ranks, *optimizers: Optimizer) -> Tensor:
     """Return a number that is not zero if any gradient is NaN or infinite, on any rank."""
     parameters = chain.from_iterable(map(parameters_of, optimizers))
-    gradients = [gradient for p in parameters if (gradient := p.grad) is not None]
-    if ranks.sharded or any(map(_IS_SPARSE, gradients)):
-        gradients = list(map(ranks.local, gradients))
-    return _multiply_and_check(gradients, ranks.one, ranks)
+    gradients = [gradient for gradient in map(_GRAD, parameters) if gradient is not None]
+    if {*map(_KIND, gradients)} == {(ranks.device, torch.float32, torch.strided)} and not ranks.sharded:  # as usual
+        return ranks.sum(unscale_and_check_(gradients, ranks.one))
+    return _multiply_and_check(list(map(ranks.local, gradients)), ranks.one, ranks)
 
 
 def all_finite(tensors: Sequence[Tensor], ranks: Ranks) -> Tensor:
@@ -90,13 +90,11 @@ def inform_scaler(scaler: GradScaler | None, optimizer: Optimizer, sound: bool) 
 
 def _multiply_and_check(gradients: Sequence[Tensor], factor: Tensor, ranks: Ranks) -> Tensor:
     """Multiply gradients by a factor; return a number that is not zero if any is NaN or infinite, on any rank."""
-    if {*map(_KIND, gradients)} == {(ranks.device, torch.float32)}:
-        return ranks.sum(unscale_and_check_(gradients, factor))
     groups: defaultdict[tuple[torch.device, torch.dtype], list[Tensor]] = defaultdict(list)
     for g in [torch.view_as_real(g) if g.is_complex() else g for g in gradients]:
         groups[g.device, g.dtype].append(g)
-    found = [unscale_and_check_(group, factor).to(ranks.device) for group in groups.values()]
-    return ranks.sum(torch.cat([*found, factor.new_zeros(1)]).sum())
+    found = [unscale_and_check_(group, factor.to(group[0].device)).to(ranks.device) for group in groups.values()]
+    return ranks.sum(found[0] if len(found) == 1 else torch.cat([*found, factor.new_zeros(1)]).sum())
 
 
 @torch.no_grad()

@@ -105,18 +105,21 @@ class ParameterCheck:
         model: the model.
         clean: returns the name of a parameter as it is shown.
         sharded: whether the wrapper exchanges the parameters for others in every pass.
+
+    Attributes:
+        structure: what the model was made of in the last check; another object if it had changed.
     """
 
     def __init__(self, model: nn.Module, clean: Callable[[str], str], sharded: bool) -> None:
         self._model, self._clean, self._sharded = model, clean, sharded
-        self._structure = Structure(model)
-        self._before = self._structure.signature()
+        self.structure = Structure(model)
+        self._before = self.structure.signature()
         self._trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self._frozen = {name: p for name, p in model.named_parameters() if not p.requires_grad}
         self._kinds = [_kind(p) for p in self._trainable.values()]
 
     def __call__(self) -> None:
-        if not self._sharded and self._structure.signature() == self._before:
+        if not self._sharded and self.structure.signature() == self._before:
             return
         changed = [f"`{self._clean(name)}` {how}" for name, how in self._changes()]
         if changed:
@@ -131,8 +134,8 @@ class ParameterCheck:
                     f"Found `{self._clean(name)}` in {_kind(p)} instead of {kind}: "
                     "convert the model first, then make the method."
                 )
-        self._structure = Structure(self._model)  # that of a copy, for example
-        self._before = self._structure.signature()
+        self.structure = Structure(self._model)  # that of a copy, for example
+        self._before = self.structure.signature()
 
     def _changes(self) -> Iterator[tuple[str, str]]:
         now = self._trainable | self._frozen if self._sharded else dict(self._model.named_parameters())

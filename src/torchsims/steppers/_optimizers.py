@@ -5,18 +5,20 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
-from itertools import chain
-from operator import itemgetter
-from typing import Any, TypeAlias
+from itertools import chain, compress
+from operator import is_, itemgetter, not_
+from typing import Any, ClassVar, TypeAlias, final
 
+import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from torchsims.steppers._notices import warn
 from torchsims.steppers._states import copied_state
-from torchsims.steppers._torch_private import clones, overwrite
+from torchsims.steppers._torch_private import are_ordinary, clones, overwrite, overwrite_ordinary
 
 __all__ = [
+    "Copies",
     "OptimizerFactory",
     "drop_gradients",
     "load_optimizer",
@@ -34,6 +36,7 @@ _method_steps: ContextVar[bool] = ContextVar("method_steps", default=False)
 
 _CONSTANT = (int, float, str, bool, type(None))
 _CONSTANT_TYPES = {*_CONSTANT}
+_OF_TORCH = {each for each in vars(torch.optim).values() if isinstance(each, type)}  # which hold no other optimizer
 _PARAMS = itemgetter("params")
 
 
@@ -74,8 +77,9 @@ def drop_gradients(optimizer: Optimizer) -> None:
     if type(optimizer).zero_grad is not Optimizer.zero_grad:
         optimizer.zero_grad(set_to_none=True)
         return
-    for p in parameters_of(optimizer):
-        p.grad = None
+    for group in optimizer.param_groups:
+        for p in group["params"]:
+            p.grad = None
 
 
 def take_step(optimizer: Optimizer) -> None:
@@ -130,15 +134,43 @@ def load_optimizer(optimizer: Optimizer, state: Mapping[str, Any]) -> None:
             )
 
 
-def restorer(optimizer: Optimizer) -> Callable[[], None]:
+@final
+class Copies:
+    """Copies of the tensors of one optimizer, made anew in every step.
+
+    Where they are small their memory is kept: to allocate and to free it would take longer than to fill it.
+    """
+
+    KEPT_BYTES: ClassVar[int] = 2**19
+
+    def __init__(self) -> None:
+        self._tensors: list[Tensor] = []
+        self._sizes: list[int] = []
+        self._values: list[Tensor] = []
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), ()  # what is pickled starts without any
+
+    def make(self, tensors: list[Tensor]) -> list[Tensor]:
+        """Return copies of the values, which hold until the next call."""
+        sizes = [*map(Tensor.numel, tensors)]
+        if sizes == self._sizes and all(map(is_, tensors, self._tensors)):
+            overwrite_ordinary(self._values, tensors)
+            return self._values
+        values = clones(tensors)
+        if are_ordinary(tensors) and sum(each.nbytes for each in tensors) <= self.KEPT_BYTES:
+            self._values, self._sizes, self._tensors = values, sizes, tensors
+        return values
+
+
+def restorer(optimizer: Optimizer, copies: Copies) -> Callable[[], None]:
     """Return a function that restores the optimizer and its parameters as they are now, in place."""
     tensors: list[Tensor] = list(parameters_of(optimizer))
     state = _remember_state(optimizer.state, tensors)
     groups = [_remember_group(group, tensors) for group in optimizer.param_groups]
-    attributes = dict(vars(optimizer))
-    held = [each for each in attributes.values() if isinstance(each, Optimizer)]
-    inside = [restorer(each) for each in held if each.state is not optimizer.state]  # a wrapper with a state of its own
-    values = clones(tensors)
+    attributes = vars(optimizer).copy()
+    inside = [] if type(optimizer) in _OF_TORCH else [restorer(each, Copies()) for each in _held(optimizer)]
+    values = copies.make(tensors)
 
     def back() -> None:
         overwrite(tensors, values)
@@ -154,6 +186,12 @@ def restorer(optimizer: Optimizer) -> Callable[[], None]:
     return back
 
 
+def _held(optimizer: Optimizer) -> list[Optimizer]:
+    """Return the optimizers with a state of their own that a wrapper of optimizers holds."""
+    held = [each for each in vars(optimizer).values() if isinstance(each, Optimizer)]
+    return [each for each in held if each.state is not optimizer.state]
+
+
 def _remember_state(state: Mapping[Any, Any], tensors: list[Tensor]) -> list[tuple[Any, Any]]:
     """Return a copy of the state by parameter, in no dict because parameters hash slowly; tensors as below."""
     if {*map(type, state.values())} == {dict}:
@@ -166,25 +204,25 @@ def _remember_state(state: Mapping[Any, Any], tensors: list[Tensor]) -> list[tup
 
 def _remember_group(group: dict[str, Any], tensors: list[Tensor]) -> dict[str, Any]:
     """Return a copy of the options of a group; its list of parameters is put back as it is."""
-    changeable = {
-        name: value for name, value in group.items() if type(value) not in _CONSTANT_TYPES and name != "params"
-    }
-    return {**group, **_remember(changeable, tensors)}
+    saved = group.copy()
+    constant = map(_CONSTANT_TYPES.__contains__, map(type, group.values()))
+    for name in compress(group, map(not_, constant)):
+        if name != "params":
+            saved[name] = _remember(group[name], tensors)
+    return saved
 
 
 def _remember(value: Any, tensors: list[Tensor]) -> Any:
     """Return a copy of containers, and add the tensors in them, which are not copied, to a list."""
+    if isinstance(value, list | tuple):
+        constant = {*map(type, value)} <= _CONSTANT_TYPES
+        return type(value)(value if constant else [_remember(each, tensors) for each in value])
     if isinstance(value, dict):
         return {key: _remember(each, tensors) for key, each in value.items()}
     if isinstance(value, Tensor):
         tensors.append(value)
         return value
-    if isinstance(value, _CONSTANT):
-        return value
-    if isinstance(value, list | tuple):
-        constant = {*map(type, value)} <= _CONSTANT_TYPES
-        return type(value)(value if constant else [_remember(each, tensors) for each in value])
-    return copy.deepcopy(value)
+    return value if isinstance(value, _CONSTANT) else copy.deepcopy(value)
 
 
 def _load(optimizer: Optimizer, state: dict[str, Any], scalars_only: bool = False) -> None:

@@ -1,9 +1,7 @@
 """Forward and backward passes of one copy over the micro-batches of one step."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import torch
@@ -12,10 +10,11 @@ from torch import Tensor, nn
 from torchsims.losses import Reading, read
 from torchsims.steppers._copies import Buffers
 from torchsims.steppers._distributed import Ranks
+from torchsims.steppers._modes import NOTHING, Modes
 from torchsims.steppers._noise import Noise
-from torchsims.steppers._transaction import autocast_kinds, running_closure
+from torchsims.steppers._transaction import running_closure
 
-__all__ = ["Batch", "Pass", "Tasks", "outside_autocast"]
+__all__ = ["Batch", "Pass", "Tasks"]
 
 
 @final
@@ -41,6 +40,8 @@ class Tasks:
 
     def check(self, reading: Reading) -> None:
         """Fix the tasks in the first step; raise if they are others later."""
+        if reading.names is self.names and reading.named is self.named:  # read in the order of these
+            return
         if not self.names:
             self._fix(reading)
         if self.named != reading.named or (self.named and set(self.names) != set(reading.names)):
@@ -89,7 +90,9 @@ class Tasks:
 class Batch:
     """The inputs of one step: the closure, its micro-batches, and all that must be the same in every pass over them.
 
-    The parameters are those of all copies.
+    Attributes:
+        parameters: the trainable parameters of all copies.
+        single: whether there is one micro-batch, whose graph can be kept until its coefficients are known.
     """
 
     closure: Callable[..., Any]
@@ -99,17 +102,17 @@ class Batch:
     ranks: Ranks
     noise: Noise
     scale: Callable[[Tensor], Tensor]
-    autocast: Callable[[], AbstractContextManager[None]]
+    modes: Modes
+    single: bool = field(init=False)
 
-    @property
-    def single(self) -> bool:
-        """Whether there is one micro-batch, whose graph can be kept until its coefficients are known."""
-        return len(self.micro_batches) == 1
+    def __post_init__(self) -> None:
+        self.single = len(self.micro_batches) == 1
 
     def read(self, module: nn.Module, micro_batch: tuple[Any, ...]) -> Reading:
         """Call the closure."""
-        with self.ranks.forward(module), self.autocast(), running_closure(self.parameters):
-            reading = read(self.closure(module, *micro_batch), self.tasks.order)
+        with self.ranks.forward(module), self.modes.for_closure(), running_closure(self.parameters):
+            output = self.closure(module, *micro_batch)
+        reading = read(output, self.tasks.order)
         self.tasks.check(reading)
         if torch.is_grad_enabled():
             self._require_grad(reading)
@@ -167,12 +170,15 @@ class Pass:
         self._rewind = None if keep_graph or coefficients is not None else buffers.snapshot()
         readings = self._run_closure(keep_graph, coefficients, only_scalars=coefficients is not None)
         self._graph = readings[0].total if keep_graph else None
-        self.total = _sum([reading.total.detach() for reading in readings])
+        if batch.single:
+            first = readings[0]
+            self.total, self.count, self.aux = first.total.detach(), first.counted, first.aux
+            self.scalars = first.scalars
+            return
+        self.total = torch.stack([reading.total.detach() for reading in readings]).sum(0)
+        self.count = torch.stack([reading.count for reading in readings]).sum(0)
+        self.aux = tuple(reading.aux for reading in readings)
         self.scalars = all(reading.scalars for reading in readings)
-        self.count: Tensor | None = None
-        if not (self.scalars and batch.single):
-            self.count = _sum([reading.count for reading in readings])
-        self.aux = readings[0].aux if batch.single else tuple(reading.aux for reading in readings)
 
     def backward(self, coefficients: Tensor) -> None:
         """Add the gradients of `sum_i coefficient_i * total_i` to the module's parameters.
@@ -189,14 +195,15 @@ class Pass:
 
     def _run_closure(self, grad: bool, coefficients: Tensor | None, only_scalars: bool = False) -> list[Reading]:
         """Call the closure on every micro-batch and, where the coefficients are known, back-propagate each at once."""
-        batch = self._batch
+        batch, ranks = self._batch, self._batch.ranks
         batch.noise.rewind()
         torch.clear_autocast_cache()  # casts made in a pass without gradients would cut the graph of one with them
         readings = []
         parts = len(batch.micro_batches)
         for index, micro_batch in enumerate(batch.micro_batches):
-            with batch.ranks.accumulation(last=index + 1 == parts):
-                with batch.ranks.raise_on_all(parts), torch.set_grad_enabled(grad or coefficients is not None):
+            with ranks.accumulation(last=index + 1 == parts):
+                # Gradients are enabled in a step.
+                with ranks.raise_on_all(parts), NOTHING if grad or coefficients is not None else torch.no_grad():
                     reading = batch.read(self._module, micro_batch)
                     if only_scalars and not reading.scalars:
                         raise ValueError(
@@ -218,38 +225,3 @@ class Pass:
         if total.requires_grad:
             self.connected = True
             total.backward(gradient)  # type: ignore[no-untyped-call]
-
-
-def outside_autocast(device: torch.device) -> "_Modes":
-    """Leave the autocast blocks around a step, which are meant for the closure, and provide a context with them."""
-    enabled = [
-        partial(torch.autocast, kind, torch.get_autocast_dtype(kind), cache_enabled=torch.is_autocast_cache_enabled())
-        for kind in autocast_kinds(device.type)
-        if torch.is_autocast_enabled(kind)
-    ]
-    inside = partial(_Modes, enabled) if enabled else nullcontext
-    return _Modes([partial(each, enabled=False) for each in enabled], inside)
-
-
-@final
-class _Modes(AbstractContextManager[Any]):
-    """Enters contexts, and provides a value.
-
-    A class and not a generator, which would leave them once more when an interrupted step has been undone.
-    """
-
-    def __init__(self, contexts: Sequence[Callable[[], AbstractContextManager[Any]]], value: Any = None) -> None:
-        self._contexts, self._value = contexts, value
-        self._stack = ExitStack()
-
-    def __enter__(self) -> Any:
-        for context in self._contexts:
-            self._stack.enter_context(context())
-        return self._value
-
-    def __exit__(self, *error: Any) -> None:
-        self._stack.__exit__(*error)
-
-
-def _sum(tensors: list[Tensor]) -> Tensor:
-    return tensors[0] if len(tensors) == 1 else torch.stack(tensors).sum(0)

@@ -2,12 +2,11 @@
 
 import copy
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
 
-from torchsims.steppers._torch_private import clones, is_stateless
+from torchsims.steppers._torch_private import clones, is_leaf, leaf_restorer
 
 __all__ = ["check_parameters", "check_type", "copied_state", "reloader"]
 
@@ -23,8 +22,8 @@ def copied_state(state: Any) -> Any:
 
 def reloader(module: nn.Module) -> Callable[[], None]:
     """Return a function that loads the state that the module has now, and sets its mode."""
-    if is_stateless(module):
-        return partial(setattr, module, "training", module.training)
+    if is_leaf(module):
+        return leaf_restorer(module)
     state = dict(module.state_dict())
     kept = [name for name, each in state.items() if type(each) is Tensor]
     copies = dict(zip(kept, clones([state[name] for name in kept]), strict=True))

@@ -6,7 +6,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import chain
-from operator import attrgetter
+from operator import attrgetter, is_not
 from typing import Any, final
 
 import torch
@@ -17,14 +17,17 @@ from torch.utils._pytree import tree_map_only
 
 __all__ = [
     "Structure",
+    "are_ordinary",
     "clones",
     "forget_optimizers",
     "has_unscaled",
     "hook_restorer",
-    "is_stateless",
+    "is_leaf",
+    "leaf_restorer",
     "map_tensors",
     "outermost",
     "overwrite",
+    "overwrite_ordinary",
     "parameters_in_graph",
     "share_hooks",
     "signature",
@@ -38,22 +41,28 @@ def clones(tensors: Sequence[Tensor]) -> list[Tensor]:
     """Return the values of the tensors, copied by one operator where there is one for all of them."""
     if not tensors:
         return []
-    with torch.no_grad():
-        if _are_ordinary(tensors) and hasattr(torch, "_foreach_clone"):  # since torch 2.13
+    if are_ordinary(tensors) and hasattr(torch, "_foreach_clone"):  # since torch 2.13
+        with torch.no_grad():
             return list(torch._foreach_clone(list(tensors)))
-        return [tensor.detach().clone() for tensor in tensors]
+    return [tensor.detach().clone() for tensor in tensors]
 
 
 def overwrite(tensors: Sequence[Tensor], values: Sequence[Tensor]) -> None:
     """Copy values into tensors, in place."""
     if not tensors:
         return
+    if are_ordinary(tensors) and are_ordinary(values):
+        overwrite_ordinary(list(tensors), list(values))
+        return
     with torch.no_grad():
-        if _are_ordinary(tensors) and _are_ordinary(values):
-            torch._foreach_copy_(list(tensors), list(values))
-            return
         for tensor, value in zip(tensors, values, strict=True):
             tensor.copy_(value)
+
+
+def overwrite_ordinary(tensors: list[Tensor], values: list[Tensor]) -> None:
+    """Copy values into tensors, in place, where all of them are known to be ordinary."""
+    with torch.no_grad():
+        torch._foreach_copy_(tensors, values)
 
 
 def value_restorer(tensors: Sequence[Tensor]) -> Callable[[], None]:
@@ -64,7 +73,7 @@ def value_restorer(tensors: Sequence[Tensor]) -> Callable[[], None]:
 _IS_SPARSE = attrgetter("is_sparse")
 
 
-def _are_ordinary(tensors: Sequence[Tensor]) -> bool:
+def are_ordinary(tensors: Sequence[Tensor]) -> bool:
     """Return whether no tensor has a class of its own, such as that of sharded parameters, and all are dense."""
     return {*map(type, tensors)} <= {Tensor, nn.Parameter} and not any(map(_IS_SPARSE, tensors))
 
@@ -78,8 +87,10 @@ class Structure:
 
     def __init__(self, module: nn.Module) -> None:
         self._modules = list(module.modules())
-        self._of_parameters = [each._parameters for each in self._modules]
-        self._tables: list[dict[str, Any]] = [*self._of_parameters, *(each._modules for each in self._modules)]
+        self._tables: list[dict[str, Any]] = [
+            *(each._parameters for each in self._modules),
+            *(each._modules for each in self._modules),
+        ]
         self._parameters = list(module.parameters())
 
     def signature(self) -> list[object]:
@@ -87,10 +98,9 @@ class Structure:
 
         It is quick to make and to compare: a step looks at it before anything else.
         """
-        parameters = [p for p in chain.from_iterable(map(dict.values, self._of_parameters)) if p is not None]
         everything = chain.from_iterable(map(dict.values, self._tables))
         names = chain.from_iterable(self._tables)
-        return [*map(len, self._tables), *names, *map(id, everything), *map(_KIND, parameters)]
+        return [*map(len, self._tables), *names, *map(id, everything), *map(_KIND, self._parameters)]
 
 
 _KIND = attrgetter("requires_grad", "dtype", "device")
@@ -101,28 +111,44 @@ def signature(module: nn.Module) -> list[object]:
     return Structure(module).signature()
 
 
-def is_stateless(module: nn.Module) -> bool:
-    """Return whether a module has no parameters, no buffers, no modules in it, and no other state that it saves."""
+def is_leaf(module: nn.Module) -> bool:
+    """Return whether a module has no parameters, no modules in it, and no other state that it saves than buffers."""
     plain = type(module).get_extra_state is nn.Module.get_extra_state and not module._state_dict_hooks
-    return plain and not (module._parameters or module._buffers or module._modules)
+    return plain and not (module._parameters or module._modules)
 
 
-def share_hooks(source: Tensor, target: Tensor) -> None:
-    """Let the hooks of a parameter's gradient be those of another parameter."""
-    if target._backward_hooks is not source._backward_hooks:
-        target._backward_hooks = source._backward_hooks
-    if target._post_accumulate_grad_hooks is not source._post_accumulate_grad_hooks:
-        target._post_accumulate_grad_hooks = source._post_accumulate_grad_hooks
+def leaf_restorer(module: nn.Module) -> Callable[[], None]:
+    """Return a function that puts back the buffers, their values and the mode that such a module has now."""
+    buffers, training = module._buffers.copy(), module.training
+    tensors = [each for each in buffers.values() if each is not None]
+    values = clones(tensors)
+
+    def back() -> None:
+        module._buffers.clear()
+        module._buffers.update(buffers)
+        overwrite(tensors, values)
+        module.training = training
+
+    return back
 
 
-def unscale_and_check_(gradients: Sequence[Tensor], factor: Tensor) -> Tensor:
+def share_hooks(sources: Sequence[Tensor], targets: Sequence[Tensor]) -> None:
+    """Let the hooks of the gradients of some parameters be those of others."""
+    for name in ("_backward_hooks", "_post_accumulate_grad_hooks"):
+        hooks = attrgetter(name)
+        if any(map(is_not, map(hooks, sources), map(hooks, targets))):
+            for source, target in zip(sources, targets, strict=True):
+                setattr(target, name, hooks(source))
+
+
+def unscale_and_check_(gradients: list[Tensor], factor: Tensor) -> Tensor:
     """Multiply gradients of one device and dtype by a factor; return one nonzero number if any is NaN or infinite.
 
     This is the kernel of `GradScaler`: exact, and many times faster than a maximum norm.
     """
     # The kernel expects single precision, whatever the default dtype and that of the gradients are.
-    found = torch.zeros(1, dtype=torch.float32, device=gradients[0].device)
-    torch._amp_foreach_non_finite_check_and_unscale_(list(gradients), found, factor.to(found))
+    found = torch.zeros(1, dtype=torch.float32, device=factor.device)
+    torch._amp_foreach_non_finite_check_and_unscale_(gradients, found, factor)
     return found
 
 

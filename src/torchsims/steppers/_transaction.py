@@ -6,16 +6,16 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
 from operator import attrgetter, is_not
 from typing import Generic, TypeVar, final
 
 import torch
 from torch import Tensor
 
+from torchsims.steppers._modes import Modes
 from torchsims.steppers._reports import Report
 
-__all__ = ["Transaction", "autocast_kinds", "check_outside_closure", "running_closure"]
+__all__ = ["Transaction", "check_outside_closure", "running_closure"]
 
 R = TypeVar("R", bound=Report)
 Reversal = Callable[[], None]
@@ -32,7 +32,7 @@ class Transaction(Generic[R]):
     """What undoes a step. Everything in it can be repeated, so that an interrupt may come at any time.
 
     Args:
-        device: the device of the model.
+        modes: the modes around the step.
         forget: called for a step that failed, not for one that is skipped: lets the gradient scaler forget it, and the
             method keep its micro-batches.
 
@@ -40,27 +40,27 @@ class Transaction(Generic[R]):
         report: the report, while the gradients are computed and not used yet.
     """
 
-    def __init__(self, device: torch.device, forget: Reversal) -> None:
+    def __init__(self, modes: Modes, forget: Reversal) -> None:
         self.report: R | None = None
         self._forget: Reversal = forget
         self._open = True
         self._failure: list[Reversal] = []
         self._unused: list[Reversal] = []
-        self._restore_modes: Reversal = _mode_restorer(device)
+        self._modes = modes
 
-    def if_failed(self, reversal: Reversal) -> None:
-        """Call this if the step fails, before what was given before."""
-        self._failure.insert(0, reversal)
+    def if_failed(self, *reversals: Reversal) -> None:
+        """Call these if the step fails, the last one first, and before what was given before."""
+        self._failure = [*reversed(reversals), *self._failure]
 
-    def if_unused(self, reversal: Reversal) -> None:
-        """Call this if the step fails or its gradients are not used, before what was given before."""
-        self._unused.insert(0, reversal)
+    def if_unused(self, *reversals: Reversal) -> None:
+        """Call these if the step fails or its gradients are not used, in the same order."""
+        self._unused = [*reversed(reversals), *self._unused]
 
     def commit(self) -> None:
         """Keep all that the step has changed, and release what would undo it."""
         self._open = False
         self.report, self._failure, self._unused = None, [], []
-        self._forget = self._restore_modes = _do_nothing
+        self._forget = _do_nothing
 
     def drop(self) -> None:
         """Undo what a backward pass without an update has changed in the method itself."""
@@ -72,7 +72,8 @@ class Transaction(Generic[R]):
 
     def undo(self) -> None:
         """Undo all that the step has changed so far."""
-        self._restore_modes()
+        _closure_runs.set(False)
+        self._modes.restore()
         with _delayed_interrupts():
             for reversal in (*self._failure, *self._unused):
                 reversal()
@@ -85,36 +86,13 @@ class Transaction(Generic[R]):
             self.commit()
 
 
-@cache
-def autocast_kinds(device_type: str) -> tuple[str, ...]:
-    """Return the types of devices whose autocast may be in use around a model: its own and the host."""
-    return tuple(kind for kind in sorted({"cpu", device_type}) if torch.amp.is_autocast_available(kind))
-
-
 def _do_nothing() -> None:
     pass
 
 
-def _mode_restorer(device: torch.device) -> Reversal:
-    """Return a function that enables gradients and autocast as now, should a block with them be interrupted."""
-    gradients, cache = torch.is_grad_enabled(), torch.is_autocast_cache_enabled()
-    kinds = autocast_kinds(device.type)
-    autocast = [(kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in kinds]
-
-    def back() -> None:
-        _closure_runs.set(False)
-        torch.set_grad_enabled(gradients)
-        torch.set_autocast_cache_enabled(cache)
-        for kind, enabled, dtype in autocast:
-            torch.set_autocast_enabled(kind, enabled)
-            torch.set_autocast_dtype(kind, dtype)
-
-    return back
-
-
 @final
 class running_closure:  # noqa: N801  # used as a function, and a class is quicker than a generator
-    """Note that a closure runs, and raise if it back-propagates.
+    """Note that a closure runs, and raise if it back-propagates; if it has disabled gradients, enable them again.
 
     Args:
         parameters: the parameters whose gradients it must leave alone.
@@ -124,11 +102,13 @@ class running_closure:  # noqa: N801  # used as a function, and a class is quick
         self._parameters = parameters
 
     def __enter__(self) -> None:
-        self._gradients = [*map(_GRAD, self._parameters)]
+        self._gradients, self._enabled = [*map(_GRAD, self._parameters)], torch.is_grad_enabled()
         _closure_runs.set(True)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         _closure_runs.set(False)
+        if torch.is_grad_enabled() is not self._enabled:
+            torch.set_grad_enabled(self._enabled)
         if isinstance(error, RuntimeError) and _raised_by_backward(error):
             raise RuntimeError(_BACKWARD) from error
         if kind is None and any(map(is_not, map(_GRAD, self._parameters), self._gradients)):

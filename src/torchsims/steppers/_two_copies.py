@@ -91,7 +91,8 @@ class TwoCopies(Stepper[MeritReport]):
                 "Parameter `evaluation` should be 'sequential' inside `DistributedDataParallel` or with `fully_shard`. "
                 "Found `evaluation = 'joint'`, which reduces the gradients of a plain module itself."
             )
-        return JointChallenger(self.model, self._theta, self._buffers, self._ranks, self._generators.own)
+        check, shared = self._check_parameters, self._generators.own
+        return JointChallenger(self.model, self._theta, self._buffers, self._ranks, check, shared)
 
     def _check_idle(self) -> None:
         super()._check_idle()

@@ -14,8 +14,9 @@ from torchsims.steppers._distributed import Ranks
 from torchsims.steppers._global_batch import check_counts, check_losses, reduce_losses, to_host
 from torchsims.steppers._gradients import raise_nonfinite_gradients, unscale
 from torchsims.steppers._model_checks import check_tensors, renormalized_weights
+from torchsims.steppers._modes import Modes
 from torchsims.steppers._noise import Generator, RandomGenerators
-from torchsims.steppers._passes import Batch, Tasks, outside_autocast
+from torchsims.steppers._passes import Batch, Tasks
 from torchsims.steppers._replicas import ReplicaCheck
 from torchsims.steppers._reports import Report
 from torchsims.steppers._shared import Sharing, stacked
@@ -123,11 +124,12 @@ class GradientProbe:
         if torch.is_inference_mode_enabled():
             raise RuntimeError("Gradients should be measured outside `torch.inference_mode`. Found it enabled.")
         self._check_replicas(lambda: [(f"`{name}`", p) for name, p in zip(self._names, self._parameters, strict=True)])
-        transaction: Transaction[Report] = Transaction(self._ranks.device, lambda: None)
-        for reversal in (self._buffers.snapshot(), value_restorer(self._renormalized), self._ranks.restorer()):
-            transaction.if_failed(reversal)
+        modes = Modes(self._ranks.device)
+        transaction: Transaction[Report] = Transaction(modes, lambda: None)
+        values = value_restorer(self._renormalized)
+        transaction.if_failed(self._buffers.snapshot(), values, *self._ranks.reversals())
         try:
-            with torch.enable_grad(), outside_autocast(self._ranks.device) as autocast:
+            with modes.for_step():
                 batch = Batch(
                     closure=task_losses,
                     micro_batches=tuple((micro_batch,) for micro_batch in micro_batches) or ((),),
@@ -136,7 +138,7 @@ class GradientProbe:
                     ranks=self._ranks,
                     noise=self._generators.capture(),
                     scale=lambda total: total * scale,
-                    autocast=autocast,
+                    modes=modes,
                 )
                 self._ranks.broadcast(self._buffers.tensors)
                 return self._measure(batch)

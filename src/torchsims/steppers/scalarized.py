@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Any, final
 
 import torch
@@ -152,12 +153,7 @@ class Scalarized(Stepper[ObjectiveReport]):
 
     def _remember_scalars(self, losses: Tensor | None) -> None:
         """Keep the losses if they are scalars without counts; undone if the step is."""
-        before = self._scalar_losses
-
-        def back() -> None:
-            self._scalar_losses = before
-
-        self._transaction.if_unused(back)
+        self._transaction.if_unused(partial(setattr, self, "_scalar_losses", self._scalar_losses))
         self._scalar_losses = losses
 
     def _after_update(self) -> None:

@@ -238,7 +238,7 @@ class SIMS(TwoCopies):
         """Let the challenger step before the model does; undone if the step fails. Return whether it moved."""
         if nonfinite_gradients(self._ranks, self.inner):
             return False
-        self._transaction.if_unused(restorer(self.inner))
+        self._transaction.if_unused(restorer(self.inner, self._copies[1]))
         with self._ranks.raise_on_all():
             take_step(self.inner)
         return True

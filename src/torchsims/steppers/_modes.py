@@ -1,0 +1,77 @@
+"""The modes around a step, read once: whether gradients and autocast are enabled."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from functools import cache, partial
+from typing import Any, final
+
+import torch
+
+__all__ = ["NOTHING", "Modes"]
+
+NOTHING = nullcontext()
+"""A context that does nothing; it can be entered any number of times, and need not be made for each."""
+
+
+@final
+class Modes:
+    """The modes of torch as they are now.
+
+    Args:
+        device: the device of the model.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._gradients, self._cache = torch.is_grad_enabled(), torch.is_autocast_cache_enabled()
+        self._autocast = [
+            (kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind))
+            for kind in _autocast_kinds(device.type)
+        ]
+        self._blocks = [
+            partial(torch.autocast, kind, dtype, cache_enabled=self._cache)
+            for kind, enabled, dtype in self._autocast
+            if enabled
+        ]
+
+    def for_step(self) -> AbstractContextManager[Any]:
+        """Return a context with gradients, outside of the autocast blocks, which are meant for the closure."""
+        if self._gradients and not self._blocks:
+            return NOTHING
+        return _Contexts([torch.enable_grad, *(partial(block, enabled=False) for block in self._blocks)])
+
+    def for_closure(self) -> AbstractContextManager[Any]:
+        """Return a context with the autocast blocks, inside of the one of a step."""
+        return _Contexts(self._blocks) if self._blocks else NOTHING
+
+    def restore(self) -> None:
+        """Enable gradients and autocast as they were, should a block with them be interrupted."""
+        torch.set_grad_enabled(self._gradients)
+        torch.set_autocast_cache_enabled(self._cache)
+        for kind, enabled, dtype in self._autocast:
+            torch.set_autocast_enabled(kind, enabled)
+            torch.set_autocast_dtype(kind, dtype)
+
+
+@cache
+def _autocast_kinds(device_type: str) -> tuple[str, ...]:
+    """Return the types of devices whose autocast may be in use around a model: its own and the host."""
+    return tuple(kind for kind in sorted({"cpu", device_type}) if torch.amp.is_autocast_available(kind))
+
+
+@final
+class _Contexts(AbstractContextManager[None]):
+    """Enters contexts.
+
+    A class and not a generator, which would leave them once more when an interrupted step has been undone.
+    """
+
+    def __init__(self, contexts: Sequence[Callable[[], AbstractContextManager[Any]]]) -> None:
+        self._contexts = contexts
+        self._stack = ExitStack()
+
+    def __enter__(self) -> None:
+        for context in self._contexts:
+            self._stack.enter_context(context())
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack.__exit__(*error)
