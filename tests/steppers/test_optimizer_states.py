@@ -110,4 +110,7 @@ def test_only_small_copies_keep_their_memory() -> None:
     copies = Copies()
     assert copies.make([small])[0] is copies.make([small])[0]
     assert copies.make([large])[0] is not copies.make([large])[0]
+    copies.make([small])
+    small.data = torch.full((2,), 0.1, dtype=torch.float64)  # as `model.double()` does
+    assert copies.make([small])[0].tolist() == [0.1, 0.1]
     assert pickle.loads(pickle.dumps(copies)).make([small])[0] is not copies.make([small])[0]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from itertools import chain, compress
-from operator import is_, itemgetter, not_
+from operator import attrgetter, is_, itemgetter, not_
 from typing import Any, ClassVar, TypeAlias, final
 
 import torch
@@ -38,6 +38,7 @@ _CONSTANT = (int, float, str, bool, type(None))
 _CONSTANT_TYPES = {*_CONSTANT}
 _OF_TORCH = {each for each in vars(torch.optim).values() if isinstance(each, type)}  # which hold no other optimizer
 _PARAMS = itemgetter("params")
+_KIND = attrgetter("dtype", "device")
 
 
 def make_optimizer(
@@ -145,7 +146,7 @@ class Copies:
 
     def __init__(self) -> None:
         self._tensors: list[Tensor] = []
-        self._sizes: list[int] = []
+        self._kinds: list[Any] = []
         self._values: list[Tensor] = []
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -153,13 +154,13 @@ class Copies:
 
     def make(self, tensors: list[Tensor]) -> list[Tensor]:
         """Return copies of the values, which hold until the next call."""
-        sizes = [*map(Tensor.numel, tensors)]
-        if sizes == self._sizes and all(map(is_, tensors, self._tensors)):
+        kinds = [*map(Tensor.numel, tensors), *map(_KIND, tensors)]
+        if kinds == self._kinds and all(map(is_, tensors, self._tensors)):
             overwrite_ordinary(self._values, tensors)
             return self._values
         values = clones(tensors)
         if are_ordinary(tensors) and sum(each.nbytes for each in tensors) <= self.KEPT_BYTES:
-            self._values, self._sizes, self._tensors = values, sizes, tensors
+            self._values, self._kinds, self._tensors = values, kinds, tensors
         return values
 
 
