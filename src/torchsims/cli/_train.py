@@ -36,6 +36,8 @@ def base_config(given: dict[str, Any], config: Path | None = None, **defaults: A
     if "data" not in values and (root := values.get("root")):
         if Path(root).is_dir():
             raise ValueError(f"Option --data should say which data set a folder holds. Found none for `{root}`.")
+        if not (Path(root).exists() or values.get("tasks")):  # with targets it is a file, and its reader says so
+            raise ValueError(f"There is no file or folder `{root}`.")
         values["data"] = "table"  # or what its reader says of the name of the file
     return complete_config(values)
 
