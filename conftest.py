@@ -63,11 +63,3 @@ def scenes_rendered_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SceneWorkload, "split", split)
         yield
-
-
-@pytest.fixture
-def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the processes of a comparison be forks of one that has imported torch."""
-    from helpers.processes import CONTEXT
-
-    monkeypatch.setattr("torchsims.sweeps.local.get_context", lambda method: CONTEXT)

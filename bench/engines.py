@@ -4,19 +4,23 @@
 
 Prints one line per executor, over the whole command, the start of Python and the table of the comparison included.
 Training is the share of the time of all cores in which a run was trained, from its data to its page; overhead is the
-rest, per run. Busy is the share in which a core did anything, by any process: measure on a machine that does nothing
-else.
+rest, per run. Used is the processor time (user and system) of all processes of the command, over the time of all cores.
+Busy is the share in which a core did anything, by any process: on a machine that does nothing else, both are alike,
+but for Ray, whose processes hide theirs. Linux only.
 """
 
 import argparse
+import ctypes
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+SUBREAPER = 36  # of prctl: this process waits for processes whose parents are gone
 EXECUTORS = {"local": "local", "ray": "ray", "slurm": "slurm:minutes=10"}
 
 
@@ -30,16 +34,17 @@ def measure(executor: str, folder: Path, table: Path, runs: int, epochs: int) ->
     """Compare one method with many seeds, and return how long it took and how much of it was training."""
     words = [sys.executable, "-m", "torchsims", "compare", "--csv", str(table), "--targets", "sum,product"]
     words += ["--methods", "ew", "--seeds", str(runs), "--epochs", str(epochs), "--on", EXECUTORS[executor]]
-    begin, busy = time.perf_counter(), busy_seconds()
+    begin, busy, used = time.perf_counter(), busy_seconds(), used_seconds()
     subprocess.run([*words, "--out", str(folder)], check=True, capture_output=True)
-    seconds, busy = time.perf_counter() - begin, busy_seconds() - busy
+    seconds, busy, used = time.perf_counter() - begin, busy_seconds() - busy, used_seconds() - used
     finished = [json.loads(path.read_text()) for path in folder.glob("runs/*/results.json")]
     trained = sum(run["seconds"] for run in finished)
     cores = os.cpu_count() or 1
     overhead, whole = (cores * seconds - trained) / runs, cores * seconds
     return (
-        f"{executor:8}{len(finished)} runs in {seconds:6.1f} s, {trained / runs:.2f} s each; cores busy "
-        f"{busy / whole:.0%}, training {trained / whole:.0%}, overhead {overhead:.2f} s per run"
+        f"{executor:8}{len(finished)} runs in {seconds:6.1f} s, {trained / runs:.2f} s each; "
+        f"cores used {used / whole:.0%}, busy {busy / whole:.0%}, training {trained / whole:.0%}, "
+        f"overhead {overhead:.2f} s per run"
     )
 
 
@@ -49,8 +54,19 @@ def busy_seconds() -> float:
     return (user + nice + system) / os.sysconf("SC_CLK_TCK")
 
 
+def used_seconds() -> float:
+    """Return the processor time of all processes that this one has started, and of theirs, once they have ended."""
+    try:
+        while True:
+            os.wait()  # for those that their parents have left behind
+    except ChildProcessError:
+        found = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return found.ru_utime + found.ru_stime
+
+
 def main() -> None:
     """Measure and print."""
+    ctypes.CDLL(None).prctl(SUBREAPER, 1)
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("executors", nargs="*", choices=[*EXECUTORS, []], default=["local", "ray"])
     parser.add_argument("--runs", type=int, default=200)

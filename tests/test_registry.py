@@ -79,6 +79,23 @@ def test_three_doors_lead_to_one_room(plugin: Registry) -> None:
     assert plugin.load("a_plugin:Other").__name__ == "Other"
 
 
+def test_installed_packages_are_looked_through_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def look(group: str) -> list[EntryPoint]:
+        asked.append(group)
+        return []
+
+    monkeypatch.setattr(registry, "entry_points", look)
+    monkeypatch.syspath_prepend(tmp_path)
+    known = Registry("thing", "group", lambda: {"list": "builtins:list"})
+    assert known.names() == known.names() == ("list",)
+    assert asked == ["group"]
+    monkeypatch.syspath_prepend(tmp_path / "more")  # there may be packages now that were not found before
+    known.names()
+    assert asked == ["group", "group"]
+
+
 def test_listing_and_checking_import_nothing(plugin: Registry) -> None:
     sys.modules.pop("a_plugin", None)
     assert plugin.is_registered("mine")

@@ -6,9 +6,11 @@ What is built in, what an installed package registers as an entry point, and wha
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, final
@@ -216,5 +218,11 @@ class Registry:
         """Return whether loading a name imports only what is built in or registered by an installed package."""
         return not is_class_path(name) or any(entry.value == name for entry in self._entry_points())
 
-    def _entry_points(self) -> Iterable[EntryPoint]:
-        return entry_points(group=self.group)
+    def _entry_points(self) -> Sequence[EntryPoint]:
+        return _installed(self.group, tuple(sys.path))
+
+
+@cache
+def _installed(group: str, path: tuple[str, ...]) -> Sequence[EntryPoint]:
+    """Return what packages on ``sys.path`` register; finding it reads a file of every installed package."""
+    return tuple(entry_points(group=group))

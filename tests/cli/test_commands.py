@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from helpers.training_cases import DATA, assert_same_tensors, checkpoint, small
 from torchsims.experiments import load_experiment
 from torchsims.methods import METHODS, Method
 from torchsims.training import complete_config, resolve
+from torchsims.training.checkpoints import is_locked
 
 QUICK = ["--data", DATA, "--model", "hps:width=8", "--epochs", "2", "--batch", "4"]
 FILES = {"results.json", "table.md", "report.html", "training.png", "validation.png", "weights.png", "predictions.png"}
@@ -201,24 +203,28 @@ def test_a_killed_comparison_goes_on(compared: Path, call: Call, tmp_path: Path)
 
 
 def _slow_comparison(tmp_path: Path) -> list[str]:
-    """Return a comparison that takes half a minute, and no time once there is a file ``fast``."""
-    model = f"helpers.plug_in:Slow:until={tmp_path / 'fast'}"
+    """Return a comparison that takes minutes, and no time once there is a file ``fast``."""
+    model = f"helpers.plug_in:Slow:until={tmp_path / 'fast'}:seconds=1.5"
     data = ["--data", "helpers.plug_in:Waves", "--model", model, "--epochs", "24", "--batch", "8"]
     return ["compare", *data, "--methods", "ew,gls", "--jobs", "2", "--baseline", "gls"]
 
 
-@pytest.mark.parametrize("to_all", [True, False], ids=["a terminal", "kill -TERM"])
-def test_a_stopped_comparison_says_how_to_go_on(to_all: bool, call: Call, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("send", "number"),
+    [(os.killpg, signal.SIGINT), (os.kill, signal.SIGTERM), (os.killpg, signal.SIGTERM)],
+    ids=["a terminal", "kill -TERM", "a scheduler"],
+)
+def test_a_stopped_comparison_says_how_to_go_on(
+    send: Callable[[int, int], None], number: int, call: Call, tmp_path: Path
+) -> None:
     slow = _slow_comparison(tmp_path)
     command = Command(tmp_path / "command", *slow, "--out", tmp_path / "out")
     for method in ("ew", "gls"):
         _wait_for(tmp_path, f"out/runs/*_{method}_seed=0/checkpoint.pt")
-    if to_all:
-        os.killpg(command.pid, signal.SIGINT)
-    else:
-        os.kill(command.pid, signal.SIGTERM)
+    send(command.pid, number)
     code, _, errors = command.wait()
     assert code == 130, errors
+    assert not any(map(is_locked, (tmp_path / "out" / "runs").iterdir()))  # the runs have saved their states, and ended
     assert "Traceback" not in errors
     hint = errors.strip().splitlines()[-1].partition("To resume: torchsims ")[2]
     assert "--baseline gls" in hint
@@ -228,11 +234,15 @@ def test_a_stopped_comparison_says_how_to_go_on(to_all: bool, call: Call, tmp_pa
     assert results(tmp_path / "out")["rows"] == results(tmp_path / "whole")["rows"]
 
 
+def _children(*processes: int) -> list[int]:
+    parents = ",".join(map(str, processes))
+    return [int(n) for n in subprocess.run(["pgrep", "-P", parents], capture_output=True, text=True).stdout.split()]
+
+
 def test_a_comparison_survives_the_death_of_a_run(tmp_path: Path) -> None:
     command = Command(tmp_path / "command", *_slow_comparison(tmp_path), "--out", tmp_path / "out")
     _wait_for(tmp_path, "out/runs/*_gls_seed=0/checkpoint.pt")
-    children = subprocess.run(["pgrep", "-P", str(command.pid), "-f", "spawn_main"], capture_output=True, text=True)
-    os.kill(int(children.stdout.split()[0]), signal.SIGKILL)
+    os.kill(_children(*_children(command.pid))[0], signal.SIGKILL)  # a fork of the server
     (tmp_path / "fast").touch()
     code, _, errors = command.wait()
     assert code == 1

@@ -47,6 +47,13 @@ def test_another_ending_is_a_sentence_about_files(
     assert "Option --data should say which data set a folder holds." in capsys.readouterr().err
 
 
+def test_a_root_that_is_not_there_is_named_before_targets_are_asked_for(
+    call: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("train", "--root", "/nowhere") == 2
+    assert "There is no file or folder `/nowhere`." in capsys.readouterr().err
+
+
 def test_a_file_of_text_needs_no_name_of_its_data(
     tmp_path: Path, call: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -70,7 +70,7 @@ def go_through_everything(call: Call, names: tuple[str, str, str], tmp_path: Pat
     assert call("report", tmp_path / "run", "--out", tmp_path / "page") == 0
 
 
-@pytest.mark.usefixtures("installed", "forked_workers")
+@pytest.mark.usefixtures("installed")
 def test_an_installed_plugin_is_found_by_name(call: Call, tmp_path: Path) -> None:
     go_through_everything(call, BY_NAME, tmp_path)
 
@@ -82,7 +82,7 @@ def test_a_new_process_lists_an_installed_plugin(folder: Path) -> None:
     assert "| rootmean | loss-level | 1 + 1 | power=0.5" in done.stdout
 
 
-@pytest.mark.usefixtures("importable", "forked_workers")
+@pytest.mark.usefixtures("importable")
 def test_any_importable_class_is_found_by_path(call: Call, tmp_path: Path) -> None:
     go_through_everything(call, BY_PATH, tmp_path, "--data", BY_PATH[0], "--model", f"{MODULE}:TinyNet")
 

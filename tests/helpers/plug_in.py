@@ -62,14 +62,16 @@ class Slow(Line):
     Every training step is a line of the file ``log``, with the number of its process.
     """
 
-    def __init__(self, outputs: Mapping[str, int], inputs: int, until: str = ".", log: str = "") -> None:
+    def __init__(
+        self, outputs: Mapping[str, int], inputs: int, until: str = ".", log: str = "", seconds: float = 0.3
+    ) -> None:
         super().__init__(outputs, inputs)
-        self.until, self.log = Path(until), log
+        self.until, self.log, self.seconds = Path(until), log, seconds
 
     def forward(self, signal: Tensor) -> dict[str, Tensor]:
         if self.training and self.log and not signal.is_meta:
             with Path(self.log).open("a") as file:
                 file.write(f"{os.getpid()}\n")
         if self.training and not self.until.exists():
-            time.sleep(0.3)
+            time.sleep(self.seconds)
         return super().forward(signal)

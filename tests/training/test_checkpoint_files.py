@@ -1,7 +1,9 @@
 """Files of a run: damage is noticed, the checkpoint before is kept, and files of others are left alone."""
 
 import random
+import time
 from pathlib import Path
+from threading import Event
 
 import pytest
 import torch
@@ -11,8 +13,8 @@ from helpers.optimizers import OPTIMIZERS, build_with, inputs, two_losses
 from helpers.small_runs import differences, snapshot
 from helpers.training_cases import small
 from torchsims.sweeps import with_variant
-from torchsims.training import RunConfig, Trainer, complete_config
-from torchsims.training.checkpoints import PREVIOUS, read_checkpoint, save_checkpoint
+from torchsims.training import Callback, RunConfig, StepValues, Trainer, complete_config, train
+from torchsims.training.checkpoints import PREVIOUS, BackgroundWriter, read_checkpoint, replace_file, save_checkpoint
 
 
 def test_a_flipped_bit_of_a_tensor_is_noticed(tmp_path: Path) -> None:
@@ -29,6 +31,59 @@ def test_a_flipped_bit_of_a_tensor_is_noticed(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=f"truncated or damaged. The one before it is .*{PREVIOUS}"):
             read_checkpoint(path)
     assert read_checkpoint(tmp_path / PREVIOUS)["epoch"] == 1
+
+
+class Steps(Callback):
+    """Counts the steps of a run, and says when there was one."""
+
+    def __init__(self) -> None:
+        self.count, self.taken = 0, Event()
+
+    def on_step(self, step: int, values: StepValues) -> None:
+        self.count += 1
+        self.taken.set()
+
+
+def test_steps_do_not_wait_for_the_disk_and_the_end_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps, met = Steps(), []
+
+    def slow(path: Path, content: bytes) -> None:
+        met.append(steps.taken.wait(timeout=5))  # the first checkpoint is written while the run takes a step
+        time.sleep(1.0 if steps.count == 8 else 0.0)  # the last one takes longer than what comes after it
+        replace_file(path, content)
+
+    monkeypatch.setattr("torchsims.training.checkpoints.replace_file", slow)
+    train(small(), tmp_path, callbacks=[steps])
+    assert all(met)
+    assert read_checkpoint(tmp_path / "checkpoint.pt")["trainer"]["step"] == steps.count == 8
+    assert read_checkpoint(tmp_path / PREVIOUS)["epoch"] == 1
+
+
+def test_a_checkpoint_that_cannot_be_written_stops_the_run_at_its_next_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = Steps()
+
+    def full(path: Path, content: bytes) -> None:
+        steps.taken.wait(timeout=5)
+        raise OSError(28, f"No space left on device while writing `{path}`")
+
+    monkeypatch.setattr("torchsims.training.checkpoints.replace_file", full)
+    with pytest.raises(OSError, match=r"No space left on device while writing .*checkpoint\.pt"):
+        train(small(batch=1), tmp_path, callbacks=[steps])
+    assert steps.count < 16  # not at the end of the epoch, which may be hours away
+
+
+def test_a_write_makes_up_for_one_that_failed(tmp_path: Path) -> None:
+    def fail() -> None:
+        raise OSError(28, "No space left on device")
+
+    with BackgroundWriter() as writer:
+        writer.start(fail)
+        writer.start(lambda: replace_file(tmp_path / "file", b"content"))
+    assert (tmp_path / "file").read_bytes() == b"content"
+    with pytest.raises(OSError, match="No space"), BackgroundWriter() as writer:
+        writer.start(fail)
 
 
 @pytest.mark.parametrize("optimizer", sorted(OPTIMIZERS.keys() - {"ScheduleFreeWrapper"}))  # no rate to schedule

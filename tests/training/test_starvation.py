@@ -141,7 +141,6 @@ def test_a_comparison_names_who_starved_what_and_the_cure_works(
     assert cured["mean r2"] > starved["mean r2"]
 
 
-@pytest.mark.usefixtures("forked_workers")
 def test_processes_of_their_own_say_so_too(table: Path, tmp_path: Path) -> None:
     base = RunConfig(
         "table",

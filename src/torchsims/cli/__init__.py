@@ -1,5 +1,6 @@
 """The command line. Heavy imports wait until a command needs them, so that ``--help`` answers at once."""
 
+import gc
 import sys
 from typing import Annotated
 
@@ -70,6 +71,8 @@ def main() -> None:
     except (typer.Abort, KeyboardInterrupt):
         print("torchsims: stopped.", file=sys.stderr)
         sys.exit(130)
+    finally:
+        gc.freeze()  # else the end of Python looks at every object of torch once more, which takes a second
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchsims.cli._inputs import bad_input
 from torchsims.cli._options import add_options, given_values
-from torchsims.cli._train import ConfigFile, DryRun, Out, Resume, base_config, run_comparison_command
+from torchsims.cli._train import ConfigFile, DryRun, Out, Resume, base_config, run_comparison_command, start_workers
 from torchsims.training.config import Execution, FrontConfig, RunConfig
 
 if TYPE_CHECKING:  # torch is imported by the commands that need it
@@ -22,6 +22,8 @@ def _front(
     given: dict[str, Any],
 ) -> None:
     """Train models along the Pareto front, by preference; write their table, figure and page, and choose one."""
+    if not dry_run:
+        start_workers(given)
     with bad_input():
         from torchsims.fronts import choice_text, front_comparison
     from torchsims.training import resolve

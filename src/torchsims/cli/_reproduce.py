@@ -12,7 +12,7 @@ import typer
 
 from torchsims.cli._inputs import bad_input, warn
 from torchsims.cli._options import add_options
-from torchsims.cli._train import Out, Resume, base_config, run_comparison_command
+from torchsims.cli._train import Out, Resume, base_config, run_comparison_command, start_workers
 from torchsims.experiments import EXPERIMENTS, Experiment, load_experiment
 from torchsims.training.config import ComparisonConfig, Execution, RunConfig
 
@@ -59,6 +59,7 @@ def _table(name: str, experiment: Experiment) -> Callable[..., None]:
     own = [entry.name for source in sources for entry in fields(source)]
 
     def command(out: Out = None, resume: Resume = False, *, given: dict[str, Any]) -> None:
+        start_workers(given)
         seeds = given.get("seeds", ComparisonConfig.seeds)
         with bad_input():
             base = base_config(given, data=experiment.data)

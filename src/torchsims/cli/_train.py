@@ -1,5 +1,6 @@
 """Commands that train: one run, or a comparison of several."""
 
+import os
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from torchsims._workers import worker_context
 from torchsims.cli._inputs import bad_input, prepare_output_dir, warn
 from torchsims.cli._options import add_options, class_names, given_values
 from torchsims.training.config import ComparisonConfig, Execution, RunConfig, command_line, read_config, write_config
@@ -34,8 +36,21 @@ def base_config(given: dict[str, Any], config: Path | None = None, **defaults: A
     if "data" not in values and (root := values.get("root")):
         if Path(root).is_dir():
             raise ValueError(f"Option --data should say which data set a folder holds. Found none for `{root}`.")
+        if not (Path(root).exists() or values.get("tasks")):  # with targets it is a file, and its reader says so
+            raise ValueError(f"There is no file or folder `{root}`.")
         values["data"] = "table"  # or what its reader says of the name of the file
     return complete_config(values)
+
+
+def start_workers(given: dict[str, Any], runs: int = 2) -> None:
+    """Start what the processes of a command are made from, if it needs several for so many runs.
+
+    It imports what they need while this process imports the same.
+    """
+    execution = Execution(**given_values(given, Execution))
+    at_once = execution.jobs or (os.cpu_count() or 1) // execution.cores
+    if execution.on == "local" and min(at_once, runs) > 1 and "RANK" not in os.environ:
+        worker_context()
 
 
 def _check_used(config: RunConfig) -> None:
@@ -158,10 +173,12 @@ def _compare(
     given: dict[str, Any],
 ) -> None:
     """Train several methods and seeds, and write their table, figures and page."""
+    chosen = ComparisonConfig(**given_values(given, ComparisonConfig))
+    if not dry_run:
+        start_workers(given, max(chosen.tune, len(chosen.methods) * chosen.seeds * chosen.splits))
     from torchsims.registry import Spec
     from torchsims.sweeps import Comparison, method_grid, with_variant
 
-    chosen = ComparisonConfig(**given_values(given, ComparisonConfig))
     with bad_input():
         base = base_config(given, config)
         if not chosen.tune:

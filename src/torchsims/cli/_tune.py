@@ -11,7 +11,7 @@ import typer
 
 from torchsims.cli._inputs import bad_input, prepare_output_dir, warn
 from torchsims.cli._options import add_options, given_values
-from torchsims.cli._train import ConfigFile, Out, Resume, base_config, stopped
+from torchsims.cli._train import ConfigFile, Out, Resume, base_config, start_workers, stopped
 from torchsims.training.config import ComparisonConfig, Execution, RunConfig, TuningConfig, command_line, config_text
 
 if TYPE_CHECKING:  # torch is imported by the commands that need it
@@ -22,11 +22,12 @@ TRIALS, BEST = "trials", "best.toml"
 
 def _tune(config: ConfigFile = None, out: Out = None, resume: Resume = False, *, given: dict[str, Any]) -> None:
     """Tune the learning rate and the options of a method on the validation split, with Optuna."""
+    tuning = TuningConfig(**given_values(given, TuningConfig))
+    start_workers(given, tuning.trials)
     from torchsims.reporting import Report, markdown, trials_figure, write_report
     from torchsims.sweeps import make_executor, without_password
     from torchsims.training.checkpoints import CHECKPOINT, lock_folder, replace_file
 
-    tuning = TuningConfig(**given_values(given, TuningConfig))
     with bad_input():
         base = base_config(given, config)
         check_tuning(base, tuning)

@@ -126,7 +126,7 @@ class Method:
     def check(self, tasks: Iterable[str], preference: Mapping[str, float] | None = None) -> None:
         """Raise the error that a bad option leads to; draw no random number."""
         with torch.random.fork_rng(devices=[]):
-            self.build(nn.Linear(1, 1), tasks, lr=1e-3, preference=preference)
+            self.build(nn.Linear(1, 1), tasks, lr=1e-3, optimizer=_NoSteps, preference=preference)
 
     def build(
         self,
@@ -162,6 +162,16 @@ class Method:
             return partial(optimizer, lr=factor * lr)
 
         return self._family.build(model, list(tasks), rate, options, regularizer)
+
+
+class _NoSteps:
+    """Takes the place of an optimizer that is never used: the first one of torch imports its compiler, for a second."""
+
+    def __init__(self, named: Iterable[tuple[str, nn.Parameter]], lr: float) -> None:
+        self.param_groups = [{"params": [parameter for _, parameter in named], "lr": lr}]
+
+    def step(self) -> None:
+        """Take no step."""
 
 
 def _texts(options: Mapping[str, Any]) -> dict[str, str]:

@@ -8,8 +8,10 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -137,8 +139,13 @@ def _temporary_folder(parent: Path, name: str = "report") -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@cache
+def _versions() -> Mapping[str, str]:
+    return {name: version(name) for name in ("torchsims", "torch", "numpy")} | {"python": platform.python_version()}
+
+
 def _write_files(folder: Path, report: Report, seconds: float) -> None:
-    versions = {name: version(name) for name in ("torchsims", "torch", "numpy")} | {"python": platform.python_version()}
+    versions = _versions()
     images = {name: folder / f"{file_name(name)}.png" for name in report.figures}
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph")  # names may have letters that the font does not have
@@ -152,9 +159,14 @@ def _write_files(folder: Path, report: Report, seconds: float) -> None:
     (folder / "table.md").write_text("\n\n".join(text) + "\n", encoding="utf-8")
     results = json.dumps(_json_value(_results(report, versions, seconds)), indent=1, allow_nan=False)
     (folder / RESULTS).write_text(results + "\n", encoding="utf-8")
-    for path in folder.iterdir():  # some file systems only say here that the disk is full
-        with path.open("rb+") as file:
-            os.fsync(file.fileno())
+    with ThreadPoolExecutor() as pool:  # the disk takes about as long for all of them as for one
+        list(pool.map(_wait_for_disk, folder.iterdir()))
+
+
+def _wait_for_disk(path: Path) -> None:
+    """Wait until a file is written; some file systems only say here that the disk is full."""
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
 
 
 def _results(report: Report, versions: Mapping[str, str], seconds: float) -> dict[str, object]:

@@ -67,8 +67,10 @@ def delta_b_by_label(runs: Sequence[Run], baseline: str) -> dict[str, list[float
         {'EW': [0.0], 'SIMS': [0.5]}
     """
     found: dict[str, list[float]] = {}
+    splits = {run.split for run in runs}
+    by_split = {split: _baseline_means([run for run in runs if run.split == split], baseline) for split in splits}
     for run in runs:
-        if means := _baseline_means([other for other in runs if other.split == run.split], baseline):
+        if means := by_split[run.split]:
             zero = any(value == 0 for values in means.values() for value in values.values())
             found.setdefault(run.label, []).append(nan if zero else delta_b(run.metrics, means, run.higher_is_better))
     return found

@@ -71,9 +71,10 @@ def train_and_report(
     with launched() as world, warnings.catch_warnings(action="ignore", category=StarvationWarning):
         run = train(resolved, folder, callbacks=callbacks, execution=execution)  # callbacks report starved tasks
         if world.first:
-            buffer = io.BytesIO()
-            np.savez_compressed(buffer, allow_pickle=False, **(run.samples or {}))
-            replace_file(folder / SAMPLES, buffer.getvalue())
+            if run.samples:
+                buffer = io.BytesIO()
+                np.savez_compressed(buffer, allow_pickle=False, **run.samples)
+                replace_file(folder / SAMPLES, buffer.getvalue())
             note, details = describe_preset(run.config)
             report = run_report(
                 run,

@@ -2,9 +2,8 @@
 
 import os
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import final
 
 import torch
 
+from torchsims._workers import worker_context
 from torchsims.reporting import RunState
 from torchsims.sweeps._cells import Event, Reporter, RunCell, train_run
 from torchsims.sweeps.executors import Executor
@@ -71,9 +71,10 @@ def _run_one_by_one(cells: Iterable[RunCell], execution: Execution, refresh: Cal
         torch.set_num_threads(threads)
 
 
-def _worker(connection: Connection, execution: Execution) -> None:
+def _worker(connection: Connection, execution: Execution, environment: Mapping[str, str]) -> None:
     """Train what the other end asks for, until it closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # between runs; the process that started this one decides
+    os.environ.update(environment)  # that of the server may be older
     torch.set_num_threads(max(1, execution.threads))
     while True:
         try:
@@ -85,6 +86,16 @@ def _worker(connection: Connection, execution: Execution) -> None:
             connection.send(train_run(config, folder, execution, callbacks))
         except (StoppedError, BrokenPipeError):
             return
+
+
+def _wait_for_end(connection: Connection) -> None:
+    """Wait until the process at the other end is gone; what it still reports is of no use any more.
+
+    Not :meth:`join`: the server that starts processes also tells when they end, and may be gone before them.
+    """
+    with suppress(EOFError, OSError):
+        while True:
+            connection.recv()
 
 
 class _Pool:
@@ -110,8 +121,11 @@ class _Pool:
         finally:
             for process, _ in self._busy.values():
                 process.terminate()
-            for connection, process in [*self._idle, *((c, p) for c, (p, _) in self._busy.items())]:
+            for connection in self._busy:
+                _wait_for_end(connection)
+            for connection, _ in self._idle:  # all of them first: they end side by side
                 connection.close()
+            for process in [*(p for _, p in self._idle), *(p for p, _ in self._busy.values())]:
                 process.join()
 
     def _hand_out(self) -> bool:
@@ -133,9 +147,9 @@ class _Pool:
             connection.send((cell.resolved.config, cell.folder, cell.callbacks))
 
     def _new_process(self) -> tuple[Connection, BaseProcess]:
-        context = get_context("spawn")
+        context = worker_context()
         here, there = context.Pipe()
-        process = context.Process(target=_worker, args=(there, self._execution))
+        process = context.Process(target=_worker, args=(there, self._execution, dict(os.environ)))
         process.start()
         there.close()
         return here, process

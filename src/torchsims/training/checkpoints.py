@@ -4,10 +4,11 @@ import io
 import os
 import shutil
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from threading import Thread
+from typing import Any, Self, final
 
 import torch
 
@@ -73,8 +74,18 @@ def is_locked(folder: Path) -> bool:
 
 def save_checkpoint(folder: Path, config: RunConfig, state: Mapping[str, Any]) -> None:
     """Replace the checkpoint of a run; the one before it is kept beside it."""
+    write_checkpoint(folder, checkpoint_bytes(config, state))
+
+
+def checkpoint_bytes(config: RunConfig, state: Mapping[str, Any]) -> bytes:
+    """Return the content of a checkpoint."""
     buffer = io.BytesIO()
     torch.save({"format": FORMAT, "config": config.to_dict(), **state}, buffer)
+    return buffer.getvalue()
+
+
+def write_checkpoint(folder: Path, content: bytes) -> None:
+    """Replace the checkpoint of a run by one with this content; the one before it is kept beside it."""
     path, previous = folder / CHECKPOINT, folder / PREVIOUS
     if path.exists():
         temporary = _temporary(previous)
@@ -84,7 +95,60 @@ def save_checkpoint(folder: Path, config: RunConfig, state: Mapping[str, Any]) -
         except OSError:  # a file system without hard links
             shutil.copyfile(path, temporary)
         os.replace(temporary, previous)
-    replace_file(path, buffer.getvalue())
+    replace_file(path, content)
+
+
+@final
+class BackgroundWriter:
+    """Writes files while the run goes on, which need not wait for the disk.
+
+    One write at a time, in a thread that ends with it. What goes wrong is raised by :meth:`check`, at the latest when
+    the block ends, after which everything is written.
+
+    Example:
+        >>> with BackgroundWriter() as writer:
+        ...     writer.start(lambda: print("written"))
+        written
+    """
+
+    def __init__(self) -> None:
+        self._thread: Thread | None = None
+        self._error: BaseException | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.wait()
+
+    def start(self, write: Callable[[], None]) -> None:
+        """Start to write, once the write before has ended; if it failed, this one makes up for it."""
+        self._join()
+        self._error = None
+        self._thread = Thread(target=self._run, args=(write,))
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Wait until everything is written."""
+        self._join()
+        self.check()
+
+    def check(self) -> None:
+        """Raise what went wrong, if something did."""
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+
+    def _join(self) -> None:
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def _run(self, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except BaseException as error:  # it belongs to the thread that waits
+            self._error = error
 
 
 def load_checkpoint(folder: Path, config: RunConfig) -> dict[str, Any] | None:

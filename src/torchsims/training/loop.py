@@ -17,11 +17,13 @@ from torchsims.training.batches import count_batches, load_batches, shards, trai
 from torchsims.training.callbacks import Callback
 from torchsims.training.checkpoints import (
     CHECKPOINT,
+    BackgroundWriter,
+    checkpoint_bytes,
     fits_checkpoint,
     load_checkpoint,
     lock_folder,
     replace_file,
-    save_checkpoint,
+    write_checkpoint,
 )
 from torchsims.training.closure import RunClosure
 from torchsims.training.config import Execution, RunConfig, config_text
@@ -78,21 +80,26 @@ def train(
         session = _Session(resolved, folder, world, callbacks if world.first else (), execution or Execution())
         state = load_checkpoint(folder, resolved.config)
         _check_shared(state, folder, world)
-        if state is not None:
-            with fits_checkpoint(folder / CHECKPOINT):
-                session.load(state)
-        else:
-            session.save()  # from now on the folder names its run
-        try:
-            session.trainer.start()
-            session.train(asked)
-            return session.result()
-        except Exception:  # a step that fails changes nothing, so the state before it can be saved
-            session.save()
-            raise
-        finally:
-            for callback in session.trainer.callbacks:
-                callback.on_end()
+        with session.writer:
+            if state is not None:
+                with fits_checkpoint(folder / CHECKPOINT):
+                    session.load(state)
+            else:
+                session.save()  # from now on the folder names its run
+            return _run(session, asked)
+
+
+def _run(session: "_Session", asked: Callable[[], bool]) -> Run:
+    try:
+        session.trainer.start()
+        session.train(asked)
+        return session.result()
+    except Exception:  # a step that fails changes nothing, so the state before it can be saved
+        session.save()
+        raise
+    finally:
+        for callback in session.trainer.callbacks:
+            callback.on_end()
 
 
 def _check_shared(state: Mapping[str, Any] | None, folder: Path, world: World) -> None:
@@ -112,7 +119,7 @@ class _Session:
     ) -> None:
         config = resolved.config
         self.resolved, self.config, self.workload = resolved, config, resolved.workload
-        self.folder, self.world, self.execution = folder, world, execution
+        self.folder, self.world, self.execution, self.writer = folder, world, execution, BackgroundWriter()
         self.data = self.workload.split("train")
         items = len(self.data)  # type: ignore[arg-type]  # every data set here has a length
         self.batches = partial(training_batches, items, config.batch, config.seed)
@@ -162,6 +169,7 @@ class _Session:
             for number in self.take_steps():
                 if self.world.any(asked()):
                     raise StoppedError
+                self.writer.check()
                 if every and number % every == 0:
                     self.save()
             self.end_epoch()
@@ -251,7 +259,10 @@ class _Session:
             if self.world.first:
                 if not (self.folder / CONFIG).exists():
                     replace_file(self.folder / CONFIG, config_text(self.config).encode())
-                save_checkpoint(self.folder, self.config, state)
+                content = checkpoint_bytes(self.config, state)  # before the next step changes the state
+                self.writer.start(partial(write_checkpoint, self.folder, content))
+                if self.execution.workers:  # a process with one thread is safe to fork
+                    self.writer.wait()
 
     def load(self, state: Mapping[str, Any]) -> None:
         if state["workload"] != self.prediction_state:

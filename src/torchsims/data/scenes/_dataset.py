@@ -20,7 +20,7 @@ FOCAL = 0.8  # focal length over the width of the image: a view of 64 degrees
 NOISE = 0.06  # width of the uniform noise of the image
 SHARE_LOST = 0.01  # fraction of pixels without depth, besides all windows
 JUMP = 0.1  # relative difference of depth to the next pixel at an edge
-PIXELS_AT_ONCE = 2**14  # few enough for the cache of a processor
+PIXELS_AT_ONCE = 2**15  # few enough for the cache of a processor
 
 
 @final

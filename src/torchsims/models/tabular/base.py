@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import final
 
 import torch
@@ -30,8 +31,8 @@ class Embedded(nn.Module):
         self.table = nn.Embedding(sum(codes), embedding) if codes else None
         if self.table is not None:
             nn.init.normal_(self.table.weight, std=0.05)  # small, as the weights of a new layer expect their inputs
-        starts = torch.tensor([0, *codes], dtype=torch.int64).cumsum(0)[:-1]
-        self.register_buffer("offsets", starts, persistent=False)
+        starts = list(accumulate(codes, initial=0))[:-1]
+        self.register_buffer("offsets", torch.tensor(starts, dtype=torch.int64), persistent=False)
 
     def forward(self, numbers: Tensor, codes: Tensor) -> Tensor:
         """Return features, `row x width`, for numbers `row x number` and codes `row x categorical feature`."""
