@@ -2,6 +2,7 @@
 
 import io
 import pickle
+import weakref
 from copy import deepcopy
 from typing import Any
 
@@ -108,8 +109,12 @@ def test_copies_that_keep_their_memory_restore_the_same_values(kept: int, monkey
 def test_only_small_copies_keep_their_memory() -> None:
     small, large = torch.zeros(2), torch.zeros(Copies.KEPT_BYTES // 4 + 1)
     copies = Copies()
-    assert copies.make([small])[0] is copies.make([small])[0]
+    first = copies.make([small])[0]
+    kept = weakref.ref(copies.make([small])[0])
+    assert first is not kept() is copies.make([small])[0]
     assert copies.make([large])[0] is not copies.make([large])[0]
+    assert kept() is None
+    copies.make([small])
     copies.make([small])
     small.data = torch.full((2,), 0.1, dtype=torch.float64)  # as `model.double()` does
     assert copies.make([small])[0].tolist() == [0.1, 0.1]

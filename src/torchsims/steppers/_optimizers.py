@@ -155,12 +155,16 @@ class Copies:
     def make(self, tensors: list[Tensor]) -> list[Tensor]:
         """Return copies of the values, which hold until the next call."""
         kinds = [*map(Tensor.numel, tensors), *map(_KIND, tensors)]
-        if kinds == self._kinds and all(map(is_, tensors, self._tensors)):
+        known = kinds == self._kinds and all(map(is_, tensors, self._tensors))
+        if known and self._values:
             overwrite_ordinary(self._values, tensors)
             return self._values
+        self._values = []  # free before the new ones are made
         values = clones(tensors)
-        if are_ordinary(tensors) and sum(each.nbytes for each in tensors) <= self.KEPT_BYTES:
-            self._values, self._kinds, self._tensors = values, kinds, tensors
+        small = are_ordinary(tensors) and sum(each.nbytes for each in tensors) <= self.KEPT_BYTES
+        self._tensors, self._kinds = (tensors, kinds) if small else ([], [])
+        if known:  # not those of a first step, which has no states of the optimizer yet
+            self._values = values
         return values
 
 
