@@ -20,7 +20,7 @@ from helpers.processes import CONTEXT
 from helpers.small_tables import write_table
 from helpers.training_cases import assert_same_tensors, checkpoint
 from torchsims.training import Execution, RunConfig, train
-from torchsims.training.checkpoints import PREVIOUS, read_checkpoint, save_checkpoint
+from torchsims.training.checkpoints import PREVIOUS, checkpoint_bytes, read_checkpoint, write_checkpoint
 
 MOST_KILLS = 4
 METHODS = ("sims", "logmerit", "famo", "uw", "ew:normalizer=ema")
@@ -76,7 +76,9 @@ def _train(table: str, method: str, folder: str, every: int) -> None:
 def _save_for_ever(folder: str, size: int) -> None:
     epoch = 0
     while True:
-        save_checkpoint(Path(folder), RunConfig(), {"epoch": epoch, "values": torch.full((size,), float(epoch))})
+        write_checkpoint(
+            Path(folder), checkpoint_bytes(RunConfig(), {"epoch": epoch, "values": torch.full((size,), float(epoch))})
+        )
         epoch += 1
 
 

@@ -14,13 +14,20 @@ from helpers.small_runs import differences, snapshot
 from helpers.training_cases import small
 from torchsims.sweeps import with_variant
 from torchsims.training import Callback, RunConfig, StepValues, Trainer, complete_config, train
-from torchsims.training.checkpoints import PREVIOUS, BackgroundWriter, read_checkpoint, replace_file, save_checkpoint
+from torchsims.training.checkpoints import (
+    PREVIOUS,
+    BackgroundWriter,
+    checkpoint_bytes,
+    read_checkpoint,
+    replace_file,
+    write_checkpoint,
+)
 
 
 def test_a_flipped_bit_of_a_tensor_is_noticed(tmp_path: Path) -> None:
     values = torch.rand(4096)
     for epoch in (1, 2):
-        save_checkpoint(tmp_path, small(), {"epoch": epoch, "values": values})
+        write_checkpoint(tmp_path, checkpoint_bytes(small(), {"epoch": epoch, "values": values}))
     path = tmp_path / "checkpoint.pt"
     content, chance = path.read_bytes(), random.Random(0)
     start = content.index(values.numpy().tobytes())
@@ -92,7 +99,7 @@ def test_a_checkpoint_holds_the_state_of_any_optimizer(optimizer: str, tmp_path:
     for _ in range(2):
         first.step(inputs(optimizer, torch.float64))
     state = {"model": first.method.model.state_dict(), "trainer": first.state_dict()}
-    save_checkpoint(tmp_path, RunConfig(), state)
+    write_checkpoint(tmp_path, checkpoint_bytes(RunConfig(), state))
     saved = read_checkpoint(tmp_path / "checkpoint.pt")
     second.method.model.load_state_dict(saved["model"])
     second.load_state_dict(saved["trainer"])
@@ -105,7 +112,7 @@ def test_a_flipped_bit_of_the_directory_of_an_archive_is_noticed_or_changes_noth
     import torch
 
     values = torch.rand(64)
-    save_checkpoint(tmp_path, small(), {"values": values})
+    write_checkpoint(tmp_path, checkpoint_bytes(small(), {"values": values}))
     path = tmp_path / "checkpoint.pt"
     content = path.read_bytes()
     start = content.rindex(b"PK\1\2", 0, content.rindex(b"/data/0"))  # the entry of the tensor
@@ -124,7 +131,7 @@ def test_a_flipped_bit_of_the_directory_of_an_archive_is_noticed_or_changes_noth
 def test_saving_leaves_files_of_others_alone(tmp_path: Path) -> None:
     (tmp_path / ".oh-my-zsh").mkdir()
     (tmp_path / ".pre-commit-config.yaml").write_text("mine")
-    save_checkpoint(tmp_path, RunConfig(), {})
+    write_checkpoint(tmp_path, checkpoint_bytes(RunConfig(), {}))
     assert (tmp_path / ".pre-commit-config.yaml").read_text() == "mine"
     assert (tmp_path / ".oh-my-zsh").is_dir()
 

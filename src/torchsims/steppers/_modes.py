@@ -40,7 +40,7 @@ class Modes:
         return _Contexts([torch.enable_grad, *(partial(block, enabled=False) for block in self._blocks)])
 
     def for_closure(self) -> AbstractContextManager[Any]:
-        """Return a context with the autocast blocks, inside of the one of a step."""
+        """Return a context that enables autocast again for the closure, as it was around the step."""
         return _Contexts(self._blocks) if self._blocks else NOTHING
 
     def restore(self) -> None:

@@ -72,11 +72,6 @@ def is_locked(folder: Path) -> bool:
         return True
 
 
-def save_checkpoint(folder: Path, config: RunConfig, state: Mapping[str, Any]) -> None:
-    """Replace the checkpoint of a run; the one before it is kept beside it."""
-    write_checkpoint(folder, checkpoint_bytes(config, state))
-
-
 def checkpoint_bytes(config: RunConfig, state: Mapping[str, Any]) -> bytes:
     """Return the content of a checkpoint."""
     buffer = io.BytesIO()
