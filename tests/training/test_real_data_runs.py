@@ -222,6 +222,7 @@ def test_what_a_folder_lacks_is_said_before_anything_is_done(copy: Path) -> None
         ({"model": "sam2:tiny"}, "an option should look like name=value"),
         ({"autocast": "half"}, "There is no autocast `half`"),
         ({"autocast": "bf16", "dtype": "float64"}, "Parameter `autocast` should be `none` with float64"),
+        ({"memory_format": "channels_first"}, "There is no memory_format `channels_first`"),
         ({"preset": "papers"}, "There is no preset of the data `papers`. Did you mean `paper`?"),
     ],
 )
@@ -258,6 +259,24 @@ def test_a_scaler_that_overflows_skips_and_learns(tmp_path: Path) -> None:
     run = train(small(autocast="fp16", rescale={"depth": 1e30}, method="ew", epochs=1), tmp_path)
     assert _scaler(tmp_path)["scale"] < 65536
     assert all(np.isfinite(losses).all() for losses in run.history.losses.values())
+
+
+# Memory format.
+
+
+def test_channels_last_is_the_same_to_rounding_and_goes_on_bit_for_bit(tmp_path: Path) -> None:
+    settings = small(dtype="float64", memory_format="channels_last")
+    filters = [p for p in resolve(settings).build_model().parameters() if p.dim() == 4 and p.shape[-1] > 1]
+    assert filters
+    assert all(p.is_contiguous(memory_format=torch.channels_last) for p in filters)
+    contiguous = train(small(dtype="float64"), tmp_path / "contiguous")
+    whole = train(settings, tmp_path / "whole")
+    with pytest.raises(StoppedError):
+        train(settings, tmp_path / "parts", callbacks=[At(5, interrupt)])
+    train(settings, tmp_path / "parts")
+    assert_same_tensors(checkpoint(tmp_path / "whole"), checkpoint(tmp_path / "parts"))
+    for task, losses in contiguous.history.losses.items():
+        np.testing.assert_allclose(whole.history.losses[task], losses, rtol=1e-6)
 
 
 # Presets.

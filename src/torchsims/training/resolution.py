@@ -20,6 +20,7 @@ from torchsims.workloads import WORKLOADS, Workload, load_workload
 
 CHOICES = {
     "dtype": ("float32", "float64"),
+    "memory_format": ("contiguous", "channels_last"),
     "autocast": ("none", "bf16", "fp16"),
     "evaluation": ("auto", "sequential", "joint"),
     "select": ("last", "best"),
@@ -42,7 +43,12 @@ class Resolved:
     def build_model(self) -> nn.Module:
         """Return a new model; the seed alone decides where it starts, and the global generator is seeded."""
         torch.manual_seed(mix(self.config.seed))
-        return self.workload.build_model(self.config.model).to(dtype=getattr(torch, self.config.dtype))
+        model = self.workload.build_model(self.config.model).to(dtype=getattr(torch, self.config.dtype))
+        if self.config.memory_format == "channels_last":
+            for parameter in model.parameters():
+                if parameter.dim() == 4:  # a filter: what a convolution returns is in the order of its filter
+                    parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+        return model
 
     @property
     def passes(self) -> str:
