@@ -174,7 +174,7 @@ def _scalars(names: tuple[str, ...], values: Any) -> list[Tensor]:
     """Return one scalar tensor per task, in the order of ``names``."""
     if isinstance(values, Tensor):
         return [values] * len(names)
-    parts = [values[name] for name in names] if isinstance(values, Mapping) else list(values)
+    parts = list(map(values.__getitem__, names) if isinstance(values, Mapping) else values)
     if {*map(type, parts)} == {Tensor} and not any(map(_NDIM, parts)):
         return parts
     return [_scalar(name, part) for name, part in zip(names, parts, strict=True)]

@@ -184,7 +184,18 @@ def check_states() -> None:
     assert buffered.get_buffer("seen").tolist() == [0.0]
 
 
+def check_backward() -> None:
+    x = nn.Parameter(torch.tensor([1.0, 2.0]))
+    for _ in range(2):  # gradients are added up
+        private.run_backward(x.square(), torch.tensor([1.0, 10.0]))
+    assert x.grad is not None
+    assert x.grad.tolist() == [4.0, 80.0]
+    with pytest.raises(RuntimeError, match="shape"):  # the engine looks at it too
+        private.run_backward(x.square(), torch.ones(3))
+
+
 CHECKS: dict[str, Callable[[], None]] = {
+    "torch.autograd.graph._engine_run_backward": check_backward,
     "torch._amp_foreach_non_finite_check_and_unscale_": check_kernel,
     "GradScaler._per_optimizer_states": check_scaler,
     "torch._foreach_clone and torch._foreach_copy_": check_copies,

@@ -20,7 +20,7 @@ from torchsims.steppers._model_checks import ParameterCheck, check_object, check
 from torchsims.steppers._modes import Modes
 from torchsims.steppers._noise import Generator, RandomGenerators
 from torchsims.steppers._notices import DROPPED, Notice
-from torchsims.steppers._optimizers import Copies, drop_gradients, restorer, take_step
+from torchsims.steppers._optimizers import Copies, drop, drop_gradients, restorer, take_step
 from torchsims.steppers._passes import Batch, Tasks
 from torchsims.steppers._regularizer import Regularizer, Term, check_callable, differentiate
 from torchsims.steppers._replicas import ReplicaCheck, make_equal
@@ -281,8 +281,7 @@ class Stepper(Saved, Generic[R]):
     def _drop_gradients(self) -> None:
         for optimizer in self._optimizers():
             drop_gradients(optimizer)
-        for p in self._theta:
-            p.grad = None
+        drop(self._theta)
 
     def _check_ready(self) -> None:
         self._check_idle()

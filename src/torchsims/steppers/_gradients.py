@@ -3,8 +3,8 @@
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from itertools import chain
-from operator import attrgetter
+from itertools import chain, compress, repeat
+from operator import attrgetter, is_not
 from typing import NoReturn
 
 import torch
@@ -55,8 +55,8 @@ def reduce_and_unscale(
 
 def nonfinite_gradients(ranks: Ranks, *optimizers: Optimizer) -> Tensor:
     """Return a number that is not zero if any gradient is NaN or infinite, on any rank."""
-    parameters = chain.from_iterable(map(parameters_of, optimizers))
-    gradients = [gradient for gradient in map(_GRAD, parameters) if gradient is not None]
+    found = [*map(_GRAD, chain.from_iterable(map(parameters_of, optimizers)))]
+    gradients = [*compress(found, map(is_not, found, repeat(None)))]
     if {*map(_KIND, gradients)} == {(ranks.device, torch.float32, torch.strided)} and not ranks.sharded:  # as usual
         return ranks.sum(unscale_and_check_(gradients, ranks.one))
     return _multiply_and_check(list(map(ranks.local, gradients)), ranks.one, ranks)

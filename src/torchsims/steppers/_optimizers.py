@@ -2,10 +2,11 @@
 
 import copy
 import inspect
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
-from itertools import chain, compress
+from itertools import chain, compress, repeat
 from operator import attrgetter, is_, itemgetter, not_
 from typing import Any, ClassVar, TypeAlias, final
 
@@ -20,6 +21,7 @@ from torchsims.steppers._torch_private import are_ordinary, clones, overwrite, o
 __all__ = [
     "Copies",
     "OptimizerFactory",
+    "drop",
     "drop_gradients",
     "load_optimizer",
     "make_optimizer",
@@ -37,6 +39,7 @@ _method_steps: ContextVar[bool] = ContextVar("method_steps", default=False)
 _CONSTANT = (int, float, str, bool, type(None))
 _CONSTANT_TYPES = {*_CONSTANT}
 _OF_TORCH = {each for each in vars(torch.optim).values() if isinstance(each, type)}  # which hold no other optimizer
+_TENSORS = {Tensor, nn.Parameter}
 _PARAMS = itemgetter("params")
 _KIND = attrgetter("dtype", "device")
 
@@ -78,9 +81,12 @@ def drop_gradients(optimizer: Optimizer) -> None:
     if type(optimizer).zero_grad is not Optimizer.zero_grad:
         optimizer.zero_grad(set_to_none=True)
         return
-    for group in optimizer.param_groups:
-        for p in group["params"]:
-            p.grad = None
+    drop(parameters_of(optimizer))
+
+
+def drop(parameters: Iterable[nn.Parameter]) -> None:
+    """Set the gradients of parameters to none, with no loop in Python: every step does."""
+    deque(map(setattr, parameters, repeat("grad"), repeat(None)), maxlen=0)
 
 
 def take_step(optimizer: Optimizer) -> None:
@@ -172,9 +178,10 @@ def restorer(optimizer: Optimizer, copies: Copies) -> Callable[[], None]:
     """Return a function that restores the optimizer and its parameters as they are now, in place."""
     tensors: list[Tensor] = list(parameters_of(optimizer))
     state = _remember_state(optimizer.state, tensors)
-    groups = [_remember_group(group, tensors) for group in optimizer.param_groups]
+    of_torch = type(optimizer) in _OF_TORCH
+    groups = [_remember_group(group, tensors, of_torch) for group in optimizer.param_groups]
     attributes = vars(optimizer).copy()
-    inside = [] if type(optimizer) in _OF_TORCH else [restorer(each, Copies()) for each in _held(optimizer)]
+    inside = [] if of_torch else [restorer(each, Copies()) for each in _held(optimizer)]
     values = copies.make(tensors)
 
     def back() -> None:
@@ -207,9 +214,14 @@ def _remember_state(state: Mapping[Any, Any], tensors: list[Tensor]) -> list[tup
     return [(p, _remember(each, tensors)) for p, each in state.items()]
 
 
-def _remember_group(group: dict[str, Any], tensors: list[Tensor]) -> dict[str, Any]:
-    """Return a copy of the options of a group; its list of parameters is put back as it is."""
+def _remember_group(group: dict[str, Any], tensors: list[Tensor], of_torch: bool) -> dict[str, Any]:
+    """Return a copy of the options of a group; its list of parameters is put back as it is.
+
+    An optimizer of torch does not change what an option holds, unless it is a tensor.
+    """
     saved = group.copy()
+    if of_torch and _TENSORS.isdisjoint(map(type, group.values())):
+        return saved
     constant = map(_CONSTANT_TYPES.__contains__, map(type, group.values()))
     for name in compress(group, map(not_, constant)):
         if name != "params":

@@ -12,6 +12,7 @@ from torchsims.steppers._copies import Buffers
 from torchsims.steppers._distributed import Ranks
 from torchsims.steppers._modes import NOTHING, Modes
 from torchsims.steppers._noise import Noise
+from torchsims.steppers._torch_private import run_backward
 from torchsims.steppers._transaction import running_closure
 
 __all__ = ["Batch", "Pass", "Tasks"]
@@ -224,4 +225,4 @@ class Pass:
         gradient = self._batch.scale(gradient)
         if total.requires_grad:
             self.connected = True
-            total.backward(gradient)  # type: ignore[no-untyped-call]
+            run_backward(total, gradient)

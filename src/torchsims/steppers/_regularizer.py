@@ -101,12 +101,14 @@ def check_terms(numbers: Sequence[Sequence[float]], *where: str) -> float | None
         numbers: the numbers of :func:`tensors_of`.
         where: the copies.
     """
+    if not numbers:
+        return None
     values = [value for (value,) in numbers]
     for value, finite, copy in zip(values[0::2], values[1::2], where, strict=False):
         if not finite:
             found = f"a gradient that is not, at a value of {value}" if isfinite(value) else str(value)
             raise ValueError(f"The regularizer and its gradient should be finite. Found {found}, at {copy}.")
-    return values[0] if values else None
+    return values[0]
 
 
 def _trainable(module: nn.Module) -> list[nn.Parameter]:

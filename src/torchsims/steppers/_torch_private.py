@@ -12,6 +12,7 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler, OptState
+from torch.autograd.graph import _engine_run_backward
 from torch.optim import Optimizer
 from torch.utils._pytree import tree_map_only
 
@@ -29,6 +30,7 @@ __all__ = [
     "overwrite",
     "overwrite_ordinary",
     "parameters_in_graph",
+    "run_backward",
     "share_hooks",
     "signature",
     "unscale_and_check_",
@@ -150,6 +152,17 @@ def unscale_and_check_(gradients: list[Tensor], factor: Tensor) -> Tensor:
     found = torch.zeros(1, dtype=torch.float32, device=factor.device)
     torch._amp_foreach_non_finite_check_and_unscale_(gradients, found, factor)
     return found
+
+
+def run_backward(tensor: Tensor, gradient: Tensor) -> None:
+    """Add the gradients of the leaves, given that of a tensor, in its shape and dtype.
+
+    `Tensor.backward` does the same after checks of both, which take longer than a small operator.
+    """
+    if type(tensor) is Tensor:
+        _engine_run_backward((tensor,), (gradient,), False, False, (), allow_unreachable=True, accumulate_grad=True)
+    else:
+        tensor.backward(gradient)  # type: ignore[no-untyped-call]
 
 
 def forget_optimizers(scaler: GradScaler | None, optimizers: Iterable[Optimizer]) -> None:

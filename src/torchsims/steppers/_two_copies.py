@@ -15,7 +15,7 @@ from torchsims.steppers._copies import Buffers, Challenger, JointChallenger, Len
 from torchsims.steppers._global_batch import GlobalBatch
 from torchsims.steppers._model_checks import check_copyable
 from torchsims.steppers._notices import EQUAL_COPIES, Notice
-from torchsims.steppers._optimizers import OptimizerFactory, load_optimizer, make_optimizer, same_options
+from torchsims.steppers._optimizers import OptimizerFactory, drop, load_optimizer, make_optimizer, same_options
 from torchsims.steppers._reports import MeritReport
 from torchsims.steppers._torch_private import overwrite
 
@@ -107,8 +107,7 @@ class TwoCopies(Stepper[MeritReport]):
 
     def _drop_gradients(self) -> None:
         super()._drop_gradients()
-        for p in self._challenger.parameters:  # also those that the optimizer does not have
-            p.grad = None
+        drop(self._challenger.parameters)  # also those that the optimizer does not have
 
     def _replicated(self) -> list[tuple[str, nn.Parameter]]:
         theirs = zip(self._names, self._challenger.parameters, strict=True)
