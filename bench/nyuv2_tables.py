@@ -3,7 +3,8 @@
     python bench/nyuv2_tables.py
 
 Means over seeds and sample standard deviations, on the 654 test images after the last epoch. Delta_b is relative to the
-mean of the single-task networks. Minutes are those of the clock, whatever else the machine did.
+mean of the single-task networks, or to that of equal weights as long as there are none. Minutes are those of the clock,
+whatever else the machine did.
 """
 
 import json
@@ -26,6 +27,7 @@ COLUMNS = {
     "median ↓": ("normals", "median", 1),
     "within 11.25 ↑": ("normals", "within_11.25", 3),
 }
+SCALED = "_depthx100"
 
 Results = Mapping[str, Any]
 
@@ -50,20 +52,40 @@ def mean_metrics(runs: Sequence[Results]) -> dict[str, dict[str, float]]:
     return {task: {k: fmean(each[task][k] for each in metrics) for k in of} for task, of in metrics[0].items()}
 
 
+def gains(runs: Sequence[Results], baseline: Sequence[Results]) -> list[float]:
+    """Return Delta_b of every run relative to the mean of other runs."""
+    base = mean_metrics(baseline)
+    return [delta_b(run["run"]["metrics"], base, run["run"]["higher_is_better"]) for run in runs]
+
+
 def print_table(title: str, rows: Mapping[str, Sequence[Results]], baseline: Sequence[Results] | None) -> None:
     """Print a table with one line per method or architecture."""
     print(f"\n{title}\n")
-    print("| | seeds | passes | Delta_b ↑ |", " | ".join(COLUMNS), "| minutes |")
-    print("|---|---:|---|---:|" + "---:|" * (len(COLUMNS) + 1))
+    print("| | seeds | Delta_b ↑ |", " | ".join(COLUMNS), "| minutes |")
+    print("|---|---:|---:|" + "---:|" * (len(COLUMNS) + 1))
     for name, runs in rows.items():
-        gain = ""
-        if baseline:
-            better, base = runs[0]["run"]["higher_is_better"], mean_metrics(baseline)
-            gain = spread([delta_b(run["run"]["metrics"], base, better) for run in runs], 3)
         cells = [spread([run["run"]["metrics"][task][k] for run in runs], n) for task, k, n in COLUMNS.values()]
         minutes = fmean(sum(run["run"]["seconds"].values()) for run in runs) / 60
-        passes = runs[0]["run"]["passes"]
-        print(f"| {name} | {len(runs)} | {passes} | {gain} |", " | ".join(cells), f"| {minutes:.0f} |")
+        gain = spread(gains(runs, baseline), 3) if baseline else ""
+        print(f"| {name} | {len(runs)} | {gain} |", " | ".join(cells), f"| {minutes:.0f} |")
+
+
+def print_units(methods: Mapping[str, Sequence[Results]], baseline: Sequence[Results]) -> None:
+    """Print a table with one line per method: the losses as they are, and the depth loss times 100."""
+    columns = {name: of for name, of in COLUMNS.items() if name in ("mIoU ↑", "depth, m ↓", "normals, degrees ↓")}
+    print("\nMethods, HPS: as they are, and with the depth loss times 100\n")
+    print("| method | passes | seeds | Delta_b ↑ | x 100 |", " | ".join(f"{name} | x 100" for name in columns), "|")
+    print("|---|---|---|---:|---:|" + "---:|---:|" * len(columns))
+    plain = {name: runs for name, runs in methods.items() if not name.endswith(SCALED)}
+    for name, runs in sorted(plain.items(), key=lambda pair: -fmean(gains(pair[1], baseline))):
+        label, passes = runs[0]["run"]["label"], runs[0]["run"]["passes"]
+        both = [of for of in (runs, methods.get(name + SCALED)) if of]
+        seeds = ", ".join(str(len(of)) for of in both)
+        cells = [spread(gains(of, baseline), 3) for of in both]
+        for task, metric, digits in columns.values():
+            cells += [""] * (len(cells) % 2)  # not trained in the other unit
+            cells += [spread([run["run"]["metrics"][task][metric] for run in of], digits) for of in both]
+        print(f"| {label} | {passes} | {seeds} |", " | ".join(cells), "|")
 
 
 def print_validation(part: str) -> None:
@@ -81,7 +103,8 @@ def main() -> None:
     for part in ("longer", "weights"):
         print_validation(part)
     architectures, methods = read("architectures"), read("methods")
-    baseline = architectures.get("stl")
+    baseline = architectures.get("stl", methods["ew"])
+    print_units(methods, baseline)
     print_table("Methods, HPS", methods, baseline)
     print_table("Architectures, equal weights", {"hps": methods["ew"], **architectures}, baseline)
     print_table("192 x 256", read("larger"), None)
