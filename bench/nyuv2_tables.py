@@ -83,8 +83,9 @@ def print_units(methods: Mapping[str, Sequence[Results]], baseline: Sequence[Res
         seeds = ", ".join(str(len(of)) for of in both)
         cells = [spread(gains(of, baseline), 3) for of in both]
         for task, metric, digits in columns.values():
-            cells += [""] * (len(cells) % 2)  # not trained in the other unit
             cells += [spread([run["run"]["metrics"][task][metric] for run in of], digits) for of in both]
+        if len(both) == 1:  # not trained in the other unit
+            cells = [cell for each in cells for cell in (each, "")]
         print(f"| {label} | {passes} | {seeds} |", " | ".join(cells), "|")
 
 

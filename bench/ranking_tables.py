@@ -2,10 +2,10 @@
 
     python bench/ranking_tables.py [--figure docs/ranking.png]
 
-On every data set a method has a mean rank: of each metric among all methods with the same seed, averaged over metrics,
-tasks and seeds. Average ranks over data sets are compared by Friedman's test and Nemenyi's critical difference, and
-with EW on each data set by a paired t test over seeds, with Holm's correction over the methods. Methods that did not
-run on all data sets are left out of the averages.
+On every data set a method has a mean rank: among all methods with the same seed, by the first metric of every task,
+which epochs and trials are chosen by, averaged over tasks and seeds. Average ranks over data sets are compared by
+Friedman's test and Nemenyi's critical difference, and with EW on each data set by a paired t test over seeds, with
+Holm's correction over the methods. Methods that did not run on all data sets are left out of the averages.
 """
 
 import argparse
@@ -51,10 +51,7 @@ def rank(runs: Sequence[Mapping[str, Any]], tuned: bool) -> dict[str, list[float
     for seed in sorted({run["seed"] for run in runs}):
         rivals = [run for run in runs if (run["seed"], run["tuned"]) == (seed, tuned)]
         higher = {} if not rivals else rivals[0]["higher_is_better"]
-        by_task = [
-            np.mean([_ranks(rivals, task, name, up) for name, up in names.items()], axis=0)
-            for task, names in higher.items()
-        ]
+        by_task = [_ranks(rivals, task, *next(iter(names.items()))) for task, names in higher.items()]
         for run, value in zip(rivals, np.mean(by_task, axis=0) if rivals else (), strict=True):
             found[_name(run)].append(float(value))
     return dict(found)
