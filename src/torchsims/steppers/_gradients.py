@@ -22,6 +22,7 @@ __all__ = [
     "all_finite",
     "clip",
     "inform_scaler",
+    "lay_out_gradients",
     "nonfinite_gradients",
     "raise_nonfinite_gradients",
     "reduce_and_unscale",
@@ -86,6 +87,17 @@ def inform_scaler(scaler: GradScaler | None, optimizer: Optimizer, sound: bool) 
     scaler.unscale_(optimizer)
     for p, gradient in zip(parameters, gradients, strict=True):
         p.grad = gradient
+
+
+@torch.no_grad()
+def lay_out_gradients(parameters: Sequence[nn.Parameter]) -> None:
+    """Give gradients the order in memory of their parameters, as autograd does.
+
+    Fused optimizers of torch rely on it: on a processor they take wrong steps where the orders differ.
+    """
+    for p in parameters:
+        if p.grad is not None and p.grad.layout is torch.strided and p.grad.stride() != p.stride():
+            p.grad = torch.empty_like(p).copy_(p.grad)
 
 
 def _multiply_and_check(gradients: Sequence[Tensor], factor: Tensor, ranks: Ranks) -> Tensor:

@@ -243,7 +243,7 @@ def _remember(value: Any, tensors: list[Tensor]) -> Any:
 
 
 def _load(optimizer: Optimizer, state: dict[str, Any], scalars_only: bool = False) -> None:
-    """Load a state with the dtypes it has: torch casts all of it to those of the parameters.
+    """Load a state with the dtypes it has, in the order in memory of the parameters: torch casts and keeps the order.
 
     With ``scalars_only`` the others are cast, so that the state of a model fits the same model in another precision.
     """
@@ -254,6 +254,9 @@ def _load(optimizer: Optimizer, state: dict[str, Any], scalars_only: bool = Fals
             keep = isinstance(saved, Tensor) and (saved.ndim == 0 or not scalars_only)
             if keep and optimizer.state[p][name].dtype != saved.dtype:
                 optimizer.state[p][name] = saved.to(optimizer.state[p][name].device)
+        for name, value in optimizer.state.get(p, {}).items():
+            if isinstance(value, Tensor) and value.shape == p.shape and value.stride() != p.stride():
+                optimizer.state[p][name] = torch.empty_like(p, dtype=value.dtype).copy_(value)  # for fused optimizers
 
 
 def same_options(first: Optimizer, second: Optimizer) -> bool:

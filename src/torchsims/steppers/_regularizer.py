@@ -42,7 +42,7 @@ class Term:
                 continue
             part = ranks.shard_like(gradient, p)
             if p.grad is None:
-                p.grad = part.clone()  # autograd may return the same tensor twice
+                p.grad = torch.empty_like(p).copy_(part)  # in the order of `p`; autograd may return one tensor twice
             elif p.grad.is_sparse:
                 p.grad = p.grad.to_dense().add_(part)
             else:

@@ -15,7 +15,13 @@ from torchsims.aggregations import Aggregation, WeightedAggregation, from_torchj
 from torchsims.normalizers import Normalizer
 from torchsims.steppers._base import Stepper
 from torchsims.steppers._global_batch import GlobalBatch, check_counts, check_losses, to_host
-from torchsims.steppers._gradients import inform_scaler, nonfinite_gradients, raise_nonfinite_gradients, unscale
+from torchsims.steppers._gradients import (
+    inform_scaler,
+    lay_out_gradients,
+    nonfinite_gradients,
+    raise_nonfinite_gradients,
+    unscale,
+)
 from torchsims.steppers._held_weights import HeldWeights, WeightedPass
 from torchsims.steppers._model_checks import check_object
 from torchsims.steppers._noise import Generator
@@ -170,6 +176,7 @@ class Aggregated(Stepper[Report]):
         term = self._regularize(self.model, self._buffers)
         if term is not None:
             term.add_to(self._theta, self._ranks)
+        lay_out_gradients(self._theta)
         weights, (bad,), *found = to_host(w, nonfinite_gradients(self._ranks, self.outer), *tensors_of(term))
         report = replace(report, regularizer=check_terms(found, "the model"))
         if bad:
