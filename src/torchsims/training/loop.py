@@ -132,7 +132,7 @@ class _Session:
         if before is not None:
             load_trained(self.model, resolved, config.start)
         self.frozen = frozen_sums(self.model)
-        adam = partial(Adam, weight_decay=config.weight_decay)
+        adam = partial(Adam, weight_decay=config.weight_decay, fused=True)
         closure = RunClosure(self.workload, config, world.device)
         self.to_device = closure.to_device
         self.trainer = Trainer(
