@@ -37,32 +37,47 @@ def rays(height: int, width: int) -> tuple[Array, Array]:
     return ((columns - CENTRE[0]) / FOCAL[0])[None], ((rows - CENTRE[1]) / FOCAL[1])[:, None]
 
 
+def sums_around(depth: Array, dx: float, dy: float) -> tuple[Array, Array, Array]:
+    """Return sums over the pixels around that belong to the same surface, with weights that fall with the distance.
+
+    They are the number of these pixels, `height x width`; the weights times 1, x, y, x x, x y, y y, where x and y are
+    the distances in the directions of view, `6 x height x width`; and the weights times the inverse depth times x, y,
+    1, `3 x height x width`.
+    """
+    height, width = depth.shape
+    step = max(1, round(REACH * width / SAMPLES))
+    pad = step * SAMPLES
+    offsets = np.arange(-pad, pad + 1, step)
+    inverse, known = np.pad(1 / np.maximum(depth, METRES), pad, mode="edge"), np.pad(depth > 0, pad)
+    pixels, sums, right = (np.zeros((*count, height, width)) for count in ((), (6,), (3,)))
+    for j in offsets:
+        of_row, right_of_row = np.zeros((3, height, width)), np.zeros((2, height, width))
+        for i in offsets:
+            part = np.s_[pad + j : pad + j + height, pad + i : pad + i + width]
+            near = inverse[part]
+            same = known[part] & (np.abs(depth * near - 1) < JUMP + METRES * near)
+            weight = np.exp(-2 * (i**2 + j**2) / pad**2) * same
+            pixels += same
+            for power, total in enumerate(of_row):
+                total += weight * (i * dx) ** power
+            right_of_row += [weight * near, weight * near * (i * dx)]
+        one, along, along_twice = of_row
+        sums += [one, along, j * dy * one, along_twice, j * dy * along, (j * dy) ** 2 * one]
+        right += [right_of_row[1], j * dy * right_of_row[0], right_of_row[0]]
+    return pixels, sums, right
+
+
 def normals_of(depth: Array) -> Array:
     """Return unit normals towards the camera, `height x width x 3`; zero where too few pixels are at one depth.
 
     On the plane n X = D the inverse depth is linear, n (x, y, 1) / D: its least-squares fit is the normal.
     """
-    height, width = depth.shape
-    x, y = (np.broadcast_to(ray, depth.shape) for ray in rays(height, width))
-    step = max(1, round(REACH * width / SAMPLES))
-    pad = step * SAMPLES
-    inverse = 1 / np.maximum(depth, METRES)
-    padded = [np.pad(value, pad, mode="edge") for value in (inverse, x, y)]
-    known = np.pad(depth > 0, pad)
-    moments, right, pixels = np.zeros((height, width, 3, 3)), np.zeros((height, width, 3)), np.zeros((height, width))
-    for down in range(0, 2 * pad + 1, step):
-        for across in range(0, 2 * pad + 1, step):
-            part = np.s_[down : down + height, across : across + width]
-            near, x_near, y_near = (value[part] for value in padded)
-            same = known[part] & (np.abs(depth * near - 1) < JUMP + METRES * near)
-            weight = np.exp(-2 * ((down - pad) ** 2 + (across - pad) ** 2) / pad**2) * same
-            pixels += same
-            place = np.stack([x_near - x, y_near - y, np.ones_like(near)], axis=-1)
-            moments += weight[..., None, None] * place[..., :, None] * place[..., None, :]
-            right += (weight * near)[..., None] * place
+    x, y = rays(*depth.shape)
+    pixels, (one, sx, sy, sxx, sxy, syy), right = sums_around(depth, x[0, 1] - x[0, 0], y[1, 0] - y[0, 0])
+    moments = np.stack([sxx, sxy, sx, sxy, syy, sy, sx, sy, one], axis=-1).reshape(*depth.shape, 3, 3)
     usable = (depth > 0) & (pixels >= FEWEST) & (np.linalg.det(moments) > 0)
     moments[~usable] = np.eye(3)
-    slope = np.linalg.solve(moments, right[..., None])[..., 0]
+    slope = np.linalg.solve(moments, right.transpose(1, 2, 0)[..., None])[..., 0]
     normals = -np.stack([slope[..., 0], slope[..., 1], slope[..., 2] - slope[..., 0] * x - slope[..., 1] * y], axis=-1)
     length = np.linalg.norm(normals, axis=-1, keepdims=True)
     return np.where(usable[..., None], normals / np.maximum(length, 1e-12), 0.0)
