@@ -127,15 +127,16 @@ def read(output: Any, tasks: Sequence[str] = ()) -> Reading:
         output, aux = output
     scalars = not isinstance(output, TaskLosses)
     totals: Any = output if scalars else output.total
-    names = _names(totals, tasks)
-    parts = _scalars(names, totals)
+    named = isinstance(totals, Mapping)
+    names = tuple(tasks) if tasks and named and totals.keys() == set(tasks) else _names(totals)
+    parts = _scalars(names, totals, named)
     total = totals if isinstance(totals, Tensor) else torch.stack(parts)
     # A promoted dtype: sums of half-precision losses over many ranks and micro-batches would lose digits.
     if total.dtype not in _EXACT:
         total = total.to(torch.promote_types(total.dtype, torch.float32))
     return Reading(
         names=names,
-        named=isinstance(totals, Mapping),
+        named=named,
         total=total,
         counted=None if scalars else _counts(names, output.count, total),
         constant=_constant(names, parts),
@@ -150,9 +151,7 @@ def _holds_losses(value: Any) -> bool:
     return isinstance(value, TaskLosses | Mapping | Sequence)
 
 
-def _names(totals: Any, tasks: Sequence[str]) -> tuple[str, ...]:
-    if tasks and isinstance(totals, Mapping) and totals.keys() == set(tasks):
-        return tuple(tasks)
+def _names(totals: Any) -> tuple[str, ...]:
     if isinstance(totals, Tensor) and totals.ndim != 1:
         raise ValueError(f"A tensor of losses should have one dimension. Found shape {tuple(totals.shape)}.")
     if not isinstance(totals, Tensor | Mapping | Sequence) or isinstance(totals, str):
@@ -170,11 +169,11 @@ def _names(totals: Any, tasks: Sequence[str]) -> tuple[str, ...]:
     return tuple(str(i) for i in range(len(totals)))
 
 
-def _scalars(names: tuple[str, ...], values: Any) -> list[Tensor]:
+def _scalars(names: tuple[str, ...], values: Any, named: bool) -> list[Tensor]:
     """Return one scalar tensor per task, in the order of ``names``."""
     if isinstance(values, Tensor):
         return [values] * len(names)
-    parts = list(map(values.__getitem__, names) if isinstance(values, Mapping) else values)
+    parts = list(map(values.__getitem__, names) if named else values)
     if {*map(type, parts)} == {Tensor} and not any(map(_NDIM, parts)):
         return parts
     return [_scalar(name, part) for name, part in zip(names, parts, strict=True)]

@@ -23,10 +23,16 @@ class Ranks:
     Args:
         model: a plain module, one inside `DistributedDataParallel`, or one sharded with `fully_shard`.
         process_group: the ranks that share the batch; those of the wrapper, or else all of them, by default.
+
+    Attributes:
+        size: the number of ranks.
+        device: the device of the model.
+        wrapped: whether a wrapper averages the gradients over the ranks.
+        sharded: whether each rank holds a part of every parameter.
     """
 
     def __init__(self, model: nn.Module, process_group: Any = None) -> None:
-        self.size = 1
+        self.size, self.wrapped, self.sharded = 1, False, False
         self.device = next(model.parameters()).device
         self.one = torch.ones((), dtype=torch.float32, device=self.device)  # for kernels that take a factor
         self._ddp: Any = None
@@ -47,6 +53,7 @@ class Ranks:
             raise ValueError("`FullyShardedDataParallel` flattens the parameters. Shard with `fully_shard` instead.")
         self._ddp = next((module for module in modules if isinstance(module, DistributedDataParallel)), None)
         self._shards = [module for module in modules if isinstance(module, FSDPModule)]
+        self.wrapped, self.sharded = self._ddp is not None or bool(self._shards), bool(self._shards)
         if self.wrapped:
             inside = {id(p) for p in (self._ddp or nn.Module()).parameters()}
             check_wrapped(model, lambda p: id(p) in inside or self.is_sharded(p))
@@ -55,16 +62,6 @@ class Ranks:
         self.size = dist.get_world_size(self._group)
         if self._shards and self.size > 1:
             self._entrances = outermost(model, FSDPModule)
-
-    @property
-    def wrapped(self) -> bool:
-        """Whether a wrapper averages the gradients over the ranks."""
-        return self._ddp is not None or bool(self._shards)
-
-    @property
-    def sharded(self) -> bool:
-        """Whether each rank holds a part of every parameter."""
-        return bool(self._shards)
 
     @property
     def views_buckets(self) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, repeat
 from math import isfinite
 from typing import Protocol, final
 
@@ -81,6 +81,9 @@ def reduce_losses(
     unit: Tensor | float | None = None,
 ) -> list[GlobalBatch]:
     """Return the losses of the whole batch for each pass; the first one sets the unit for all, if it is not given."""
+    plain = ranks.size == 1 and normalizer is None and not lower_bounds and unit is None
+    if plain and all(each.count is None for each in passes):  # then every total is what a method sees
+        return [GlobalBatch(each.total, None, None, each.total, 1.0) for each in passes]
     totals, counts, mask = _sums(passes, ranks)
     bounds = tasks.tensor(lower_bounds, 0.0, totals[0], "lower_bounds") if lower_bounds else None
     results: list[GlobalBatch] = []
@@ -112,8 +115,10 @@ def _known(losses: Tensor, mask: Tensor | None) -> Tensor:
 def to_host(*tensors: Tensor | None) -> list[list[float]]:
     """Return the values of scalars and vectors, fetched at once: the only moment of a step that waits for a device."""
     # In their common type: not every device has double precision.
-    numbers = iter(torch.hstack([each for each in tensors if each is not None]).tolist())
-    return [[] if each is None else list(islice(numbers, each.numel())) for each in tensors]
+    present = [each for each in tensors if each is not None]
+    numbers = iter(torch.hstack(present).tolist())
+    values = map(list, map(islice, repeat(numbers), map(Tensor.numel, present)))
+    return [[] if each is None else next(values) for each in tensors]
 
 
 def check_bounds(lower_bounds: Mapping[str, float]) -> None:

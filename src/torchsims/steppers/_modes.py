@@ -33,6 +33,11 @@ class Modes:
             if enabled
         ]
 
+    @property
+    def autocast(self) -> bool:
+        """Whether autocast is enabled for any device."""
+        return bool(self._blocks)
+
     def for_step(self) -> AbstractContextManager[Any]:
         """Return a context with gradients, outside of the autocast blocks, which are meant for the closure."""
         if self._gradients and not self._blocks:

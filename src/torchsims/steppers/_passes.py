@@ -110,14 +110,20 @@ class Batch:
         self.single = len(self.micro_batches) == 1
 
     def read(self, module: nn.Module, micro_batch: tuple[Any, ...]) -> Reading:
-        """Call the closure."""
-        with self.ranks.forward(module), self.modes.for_closure(), running_closure(self.parameters):
-            output = self.closure(module, *micro_batch)
+        """Call the closure, and read what it returns."""
+        with running_closure(self.parameters):
+            output = self._call(module, micro_batch)
         reading = read(output, self.tasks.order)
         self.tasks.check(reading)
         if torch.is_grad_enabled():
             self._require_grad(reading)
         return reading
+
+    def _call(self, module: nn.Module, micro_batch: tuple[Any, ...]) -> Any:
+        if not (self.ranks.wrapped or self.modes.autocast):
+            return self.closure(module, *micro_batch)
+        with self.ranks.forward(module), self.modes.for_closure():
+            return self.closure(module, *micro_batch)
 
     def _require_grad(self, reading: Reading) -> None:
         for name in reading.constant:
@@ -199,6 +205,8 @@ class Pass:
         batch, ranks = self._batch, self._batch.ranks
         batch.noise.rewind()
         torch.clear_autocast_cache()  # casts made in a pass without gradients would cut the graph of one with them
+        if ranks.size == 1 and not ranks.wrapped and batch.single and grad and coefficients is None:
+            return [batch.read(self._module, batch.micro_batches[0])]  # as below, where all contexts do nothing
         readings = []
         parts = len(batch.micro_batches)
         for index, micro_batch in enumerate(batch.micro_batches):
