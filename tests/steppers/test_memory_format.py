@@ -82,6 +82,16 @@ def trained(make: Make, batches: Tensor, *, last: bool, fused: bool, parts: int 
     return [p.detach() for p in model.parameters()]
 
 
+def test_gaps_in_memory_are_refused_by_fused_optimizers_only() -> None:
+    model = nn.Linear(4, 6)
+    model.weight = nn.Parameter(torch.randn(6, 8)[:, ::2])
+    Scalarized(model, EW(), outer=partial(Adam, lr=1e-2))
+    with pytest.raises(
+        ValueError, match=r"for parameters with gaps in memory\. Found `weight`: make it of a `contiguous"
+    ):
+        Scalarized(model, EW(), outer=partial(Adam, lr=1e-2, fused=True))
+
+
 @pytest.mark.parametrize("case", ["EW", "joint", "MGDA"])
 def test_a_state_goes_on_in_another_order(case: str, batches: Tensor) -> None:
     adam = partial(Adam, lr=1e-2, fused=True)

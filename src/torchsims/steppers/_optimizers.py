@@ -71,6 +71,7 @@ def make_optimizer(
             f"The optimizer should step without a closure. Found `{type(optimizer).__name__}`, which needs one."
         )
     _check_optimized(option, parameters_of(optimizer), named, model)
+    _check_dense(option, optimizer, named)
     with suppress(AttributeError):  # a wrapper of an optimizer need not have hooks
         optimizer.register_step_pre_hook(_refuse_foreign_step)
     return optimizer
@@ -125,6 +126,18 @@ def _check_optimized(
             f"Parameter `{option}` leaves out {', '.join(missing)}, which will not be trained. "
             "Call `requires_grad_(False)` on what should not be."
         )
+
+
+def _check_dense(option: str, optimizer: Optimizer, named: Sequence[tuple[str, nn.Parameter]]) -> None:
+    """Raise if a fused optimizer has a parameter with gaps in memory, which it would fill instead of the parameter."""
+    fused = {id(p) for group in optimizer.param_groups if group.get("fused") for p in group["params"]}
+    for name, p in named:
+        # What is made like a tensor has its strides, unless there are gaps.
+        if id(p) in fused and torch.empty_like(p, device="meta").stride() != p.stride():
+            raise ValueError(
+                f"Parameter `{option}` should be an optimizer without `fused=True` for parameters with gaps in memory. "
+                f"Found `{name}`: make it of a `contiguous` tensor."
+            )
 
 
 def load_optimizer(optimizer: Optimizer, state: Mapping[str, Any]) -> None:
