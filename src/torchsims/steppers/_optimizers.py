@@ -268,7 +268,8 @@ def _load(optimizer: Optimizer, state: dict[str, Any], scalars_only: bool = Fals
             if keep and optimizer.state[p][name].dtype != saved.dtype:
                 optimizer.state[p][name] = saved.to(optimizer.state[p][name].device)
         for name, value in optimizer.state.get(p, {}).items():
-            if isinstance(value, Tensor) and value.shape == p.shape and value.stride() != p.stride():
+            dense = isinstance(value, Tensor) and value.layout is torch.strided
+            if dense and value.shape == p.shape and value.stride() != p.stride():
                 optimizer.state[p][name] = torch.empty_like(p, dtype=value.dtype).copy_(value)  # for fused optimizers
 
 

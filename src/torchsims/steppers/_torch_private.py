@@ -64,8 +64,8 @@ def overwrite(tensors: Sequence[Tensor], values: Sequence[Tensor]) -> None:
 def overwrite_ordinary(tensors: list[Tensor], values: list[Tensor]) -> None:
     """Copy values into tensors, in place, where all of them are known to be ordinary."""
     enabled = torch.is_grad_enabled()
-    torch._C._set_grad_enabled(False)  # `torch.no_grad` does the same, in many more steps of Python
-    try:
+    try:  # an interrupt may come at any time
+        torch._C._set_grad_enabled(False)  # `torch.no_grad` does the same, in many more steps of Python
         torch._foreach_copy_(tensors, values)
     finally:
         torch._C._set_grad_enabled(enabled)

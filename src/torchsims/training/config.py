@@ -82,7 +82,7 @@ class RunConfig:
     clip: float = setting(0.0, "Largest gradient norm; 0 for no clipping.")
     dtype: str = setting("float32", "Floating-point type: float32 or float64.")
     memory_format: str = setting(
-        "contiguous", "Order of images and filters in memory: contiguous, or channels_last, often faster."
+        "contiguous", "Order of filters and feature maps in memory: contiguous, or channels_last, often faster."
     )
     autocast: str = setting("none", "Mixed precision of the forward passes in training: none, bf16 or fp16.")
     evaluation: str = setting("auto", "How SIMS and FOOPS run two copies: auto, sequential (less memory) or joint.")
