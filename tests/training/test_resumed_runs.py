@@ -38,6 +38,24 @@ def test_a_run_that_stopped_ends_like_one_that_did_not(method: str, tmp_path: Pa
     assert_same_tensors(checkpoint(tmp_path / "whole"), checkpoint(tmp_path / "parts"))
 
 
+def test_the_time_of_a_resumed_run_is_that_of_all_its_parts(tmp_path: Path) -> None:
+    with pytest.raises(StoppedError):
+        train(small(), tmp_path, callbacks=[Interrupt(5)])
+    before = checkpoint(tmp_path)["seconds"]
+    assert all(before[part] > 0 for part in ("data", "step", "evaluation", "checkpoint"))
+    after = train(small(), tmp_path).seconds
+    assert all(after[part] > before[part] for part in before)
+
+
+def test_the_checkpoint_of_a_run_without_times_is_resumed(tmp_path: Path) -> None:
+    with pytest.raises(StoppedError):
+        train(small(), tmp_path, callbacks=[Interrupt(5)])
+    state = checkpoint(tmp_path)
+    del state["seconds"]
+    torch.save(state, tmp_path / "checkpoint.pt")
+    assert train(small(), tmp_path).seconds["step"] > 0
+
+
 def test_dropout_goes_on_as_if_nothing_had_happened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = small(method="sims")
     workload = SceneWorkload

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from math import inf
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -253,6 +254,7 @@ class _Session:
                 "workload": self.prediction_state,
                 "trainer": self.trainer.state_dict(),
                 "selection": vars(self.selection),
+                "seconds": self.seconds,
                 "threads": torch.get_num_threads(),
                 "processes": self.world.size,
             }
@@ -274,6 +276,10 @@ class _Session:
         begin, end = self.epoch * self.steps_per_epoch, (self.epoch + 1) * self.steps_per_epoch
         if not (0 <= self.epoch <= self.config.epochs and begin <= step <= end and 0 < threads <= MOST_THREADS):
             raise ValueError(f"Found epoch {self.epoch}, step {step} and {threads} threads.")
+        seconds = as_type(state.get("seconds", {}), dict[str, float])
+        if not all(0 <= each < inf for each in seconds.values()):
+            raise ValueError(f"Found the times {seconds}.")
+        self.seconds = {part: seconds.get(part, 0.0) for part in self.seconds}
         load_trainable_state(self.model, state["model"], state["frozen"])
         self.trainer.load_state_dict(state["trainer"])
         self.selection = Selection.from_dict(state["selection"])
