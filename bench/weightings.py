@@ -24,6 +24,7 @@ COLUMNS = 2000
 TORCHJD: dict[str, Callable[[int], Callable[[Tensor], Tensor]]] = {
     "CAGrad": lambda tasks: jd.CAGradWeighting(c=0.5),
     "FairGrad": lambda tasks: jd.FairGradWeighting(alpha=1.0),
+    "MGDA": lambda tasks: jd.MGDAWeighting(),
     "UPGrad": lambda tasks: jd.UPGradWeighting(),
 }
 

@@ -31,7 +31,7 @@ from torchsims.aggregations import (
 )
 
 METHODS = sorted(set(aggregations.__all__) - {"Aggregation", "WeightedAggregation", "from_torchjd"})
-NATIVE = (DBMTL, lambda: GradNorm(["a", "b", "c"]), NashMTL, FairGrad, UPGrad, CAGrad)
+NATIVE = (DBMTL, lambda: GradNorm(["a", "b", "c"]), NashMTL, FairGrad, UPGrad, CAGrad, MGDA)
 UNORDERED = [case for case in GRADIENT_LEVEL if not case.ordered]
 
 
@@ -127,14 +127,14 @@ def test_a_matrix_has_two_dimensions() -> None:
 def test_mgda_satisfies_the_optimality_conditions_of_the_shortest_vector(normalize: Any, seed: int) -> None:
     """No task descends less than d itself: g_i d >= n_i |d|^2, with equality where it has weight."""
     rows, now = matrix(seed=seed, columns=4), losses(seed)
-    d = MGDA(normalize, epsilon=1e-12, max_iters=2_000)(rows, now)
+    d = MGDA(normalize)(rows, now)
     n = torch.ones(3, dtype=torch.float64)
     n = n * now if "loss" in normalize else n
     n = n * rows.norm(dim=1) if "norm" in normalize else n
-    assert ((rows @ d) / n >= d @ d - 1e-3 * (rows / n[:, None]).square().sum(1).max()).all()
+    assert ((rows @ d) / n >= (d @ d) * (1 - 1e-9)).all()
     points = torch.distributions.Dirichlet(torch.ones(3, dtype=torch.float64)).sample(torch.Size([200]))
     others = points @ (rows / n[:, None])  # no other point of the hull is shorter
-    assert (d.norm() <= others.norm(dim=1) + 1e-3).all()
+    assert (d.norm() <= others.norm(dim=1) * (1 + 1e-12)).all()
 
 
 def test_mgda_of_two_tasks_is_exact() -> None:
@@ -330,8 +330,6 @@ def test_native_methods_need_no_package(monkeypatch: pytest.MonkeyPatch) -> None
     ("make", "message"),
     [
         (lambda: MGDA("l2"), "`normalize` should be one of"),  # type: ignore[arg-type]
-        (lambda: MGDA(epsilon=0.0), "Parameter `epsilon` should be positive. Found `epsilon = 0.0`."),
-        (lambda: MGDA(max_iters=0), "Parameter `max_iters` should be positive"),
         (lambda: CAGrad(-1.0), "Parameter `c` should be between 0 and 1e6. Found `c = -1.0`."),
         (lambda: CAGrad(float("inf")), "Parameter `c` should be between 0 and 1e6. Found `c = inf`."),
         (lambda: CAGrad(norm_eps=-1.0), "Parameter `norm_eps` should not be negative"),

@@ -1,4 +1,4 @@
-"""UPGrad and CAGrad solve their quadratic programs: against general solvers, and by the laws of a solution."""
+"""UPGrad, CAGrad and MGDA solve their quadratic programs: against general solvers, and by the laws of a solution."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from torchjd.linalg import QuadprogProjector
 
 from helpers import twins
-from torchsims.aggregations import CAGrad, UPGrad, _nonnegative
+from torchsims.aggregations import MGDA, CAGrad, UPGrad, _nonnegative
 from torchsims.aggregations._nonnegative import Array, cosines, minimize, rounding_of, to_host
 
 
@@ -49,7 +49,7 @@ def programs(g: Tensor, reg: float = 0.0) -> tuple[Array, float]:
     return cosines(host, np.sqrt(host.diagonal() + reg * host.trace()), rounding_of(g @ g.T))
 
 
-def weights(method: CAGrad | UPGrad, g: Tensor) -> Tensor:
+def weights(method: CAGrad | UPGrad | MGDA, g: Tensor) -> Tensor:
     return method.weights(g @ g.T, torch.ones(len(g)), torch.ones(len(g), dtype=torch.bool))
 
 
@@ -83,7 +83,7 @@ def test_the_number_of_rounds_does_not_grow_with_the_number_of_tasks(monkeypatch
         return solve(c, q, free)
 
     monkeypatch.setattr(_nonnegative, "_solve", counted)
-    for method, most in ((UPGrad(), 12), (CAGrad(), 30)):
+    for method, most in ((UPGrad(), 12), (CAGrad(), 30), (MGDA(), 12)):
         for kind in ("like", "spread", "conflicting", "aligned"):
             for tasks in (2, 8, 32, 128):
                 rounds.clear()
@@ -215,16 +215,58 @@ def test_a_gradient_of_zero_stops_cagrad_and_not_upgrad() -> None:
     assert not jd.CAGrad(c=0.5)(with_zero).any()
 
 
-# Both
+# MGDA
 
 
-@pytest.mark.parametrize("method", [UPGrad(), UPGrad(reg_eps=0), CAGrad(), CAGrad(2.0)])
+@pytest.mark.parametrize("kind", ["like", "conflicting", "aligned"])
+def test_mgda_finds_what_quadprog_finds(kind: str) -> None:
+    """Whose gradients are independent and of like sizes, as quadprog needs it."""
+    for tasks in SIZES:
+        g = rows(tasks, kind, seed=tasks)
+        expected = twins.shortest_vector(g)
+        assert (MGDA()(g) - expected).norm() <= 1e-9 * expected.norm()
+
+
+@every_kind
+def test_no_task_descends_less_than_the_vector_of_mgda_itself(kind: str) -> None:
+    """The conditions of the shortest vector, and weights of the simplex; where a sum of gradients is zero, it is it."""
+    for tasks in SIZES:
+        g = rows(tasks, kind, seed=tasks)
+        w, smallest = weights(MGDA(), g), g.norm(dim=1).min()
+        d = w @ g
+        assert (w >= 0).all()
+        torch.testing.assert_close(w.sum().item(), 1.0, rtol=1e-12, atol=0)
+        assert d.norm() <= smallest * (1 + 1e-12)
+        rounding = 1e-6 if kind in ("stationary", "opposite", "low rank", "ill-conditioned") else 1e-12
+        assert (g @ d >= d @ d - rounding * smallest * g.norm(dim=1)).all()
+        if kind in ("stationary", "opposite"):
+            assert d.norm() <= 1e-6 * smallest
+
+
+def test_every_task_descends_with_mgda_where_it_need_not_with_torchjd() -> None:
+    """Gradients of different sizes: along the vector that TorchJD's iterations stop at, some losses rise."""
+    for seed in range(5):
+        g = rows(8, "spread", seed)
+        assert (g @ MGDA()(g) > 0).all()
+        assert (g @ jd.MGDA()(g)).min() < 0
+
+
+def test_a_gradient_of_zero_is_the_vector_of_mgda() -> None:
+    g = torch.cat([rows(3, "like"), torch.zeros(1, 200, dtype=torch.float64)])
+    for normalize in ("none", "norm"):
+        assert weights(MGDA(normalize), g).tolist() == [0, 0, 0, 1]
+
+
+# All
+
+
+@pytest.mark.parametrize("method", [UPGrad(), UPGrad(reg_eps=0), CAGrad(), CAGrad(2.0), MGDA(), MGDA("norm")])
 def test_a_gramian_that_overflows_gives_no_finite_weights(method: Any) -> None:
     gramian = torch.tensor([[torch.inf, 1.0], [1.0, 1.0]])
     assert method.weights(gramian, torch.ones(2), torch.ones(2, dtype=torch.bool)).isnan().all()
 
 
-@pytest.mark.parametrize("method", [UPGrad(), CAGrad(), CAGrad(0.9)])
+@pytest.mark.parametrize("method", [UPGrad(), CAGrad(), CAGrad(0.9), MGDA()])
 @pytest.mark.parametrize("kind", ["like", "conflicting", "equal", "low rank", "aligned"])
 def test_single_precision_is_close_to_double(method: Any, kind: str) -> None:
     for tasks in (2, 8, 32):
@@ -233,7 +275,7 @@ def test_single_precision_is_close_to_double(method: Any, kind: str) -> None:
         assert (method(g.float()).double() - d).norm() <= 1e-3 * d.norm() + 1e-6 * g.norm()
 
 
-@pytest.mark.parametrize("method", [UPGrad(), UPGrad(reg_eps=0), CAGrad()])
+@pytest.mark.parametrize("method", [UPGrad(), UPGrad(reg_eps=0), CAGrad(), MGDA()])
 @every_kind
 def test_the_order_of_many_tasks_makes_no_difference(method: Any, kind: str) -> None:
     g = rows(16, kind)

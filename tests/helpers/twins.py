@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import cvxpy as cp
 import numpy as np
 import torch
-import torchjd.aggregation as jd
+from quadprog import solve_qp
 from scipy.optimize import root
 from torch import Tensor
 
@@ -296,9 +296,24 @@ def drawn(make: Callable[[], Any], seed: int) -> Callable[[], GradientTwin]:
 
 def mgda(normalizers: Callable[[Tensor, Tensor], Tensor]) -> Callable[[], GradientTwin]:
     def step(jacobian: Tensor, losses: Tensor) -> Tensor:
-        return jd.MGDA()(jacobian / normalizers(jacobian.norm(dim=1), losses)[:, None])
+        return shortest_vector(jacobian / normalizers(jacobian.norm(dim=1), losses)[:, None])
 
     return lambda: step
+
+
+def shortest_vector(rows: Tensor) -> Tensor:
+    """Return the shortest vector in the convex hull of rows that are independent."""
+    return weights_of_the_shortest(rows @ rows.T) @ rows
+
+
+def weights_of_the_shortest(gramian: Tensor) -> Tensor:
+    """Return the weights of the shortest vector, found by quadprog, which needs a Gramian that can be inverted."""
+    tasks = len(gramian)
+    bounds = np.column_stack([np.ones(tasks), np.eye(tasks)])  # the weights add up to one, and none is negative
+    scaled = (gramian / gramian.diagonal().min()).numpy()
+    weights, *_ = solve_qp(scaled, np.zeros(tasks), bounds, np.eye(1 + tasks)[0], meq=1)
+    found: Tensor = torch.from_numpy(weights)
+    return found
 
 
 def best_worst_task(jacobian: Tensor, c: float) -> Tensor:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 from torch.nn.parallel import DistributedDataParallel
 
+from helpers import twins
 from helpers.ranks import Job, run_ranks
 from helpers.support import (
     TASKS,
@@ -31,10 +32,10 @@ from torchsims.transforms import Identity, Log, Transform
 
 EVERY, STEPS, RATE = 3, 7, 0.02
 TOLERANCE = 1e-10
-METHODS: dict[str, tuple[Callable[[], WeightedAggregation], Callable[[], Any]]] = {
-    "MGDA": (MGDA, jd.MGDA),
-    "UPGrad": (UPGrad, jd.UPGrad),
-    "IMTLG": (IMTLG, jd.IMTLG),
+METHODS: dict[str, tuple[Callable[[], WeightedAggregation], Callable[[Tensor], Tensor]]] = {
+    "MGDA": (MGDA, twins.weights_of_the_shortest),
+    "UPGrad": (UPGrad, jd.UPGrad().gramian_weighting),
+    "IMTLG": (IMTLG, jd.IMTLG().gramian_weighting),
 }
 TRANSFORMS = {"losses": Identity(), "logarithms": Log()}
 every_case = pytest.mark.parametrize(("name", "of"), [(n, t) for n in METHODS for t in TRANSFORMS])
@@ -45,9 +46,9 @@ def is_shared(name: str) -> bool:
 
 
 def naive(name: str, of: str, share: float) -> list[Tensor]:
-    """Return the parameters after every step of a loop written straight from the definition, with TorchJD's weights."""
+    """Return the parameters after every step of a loop written straight from the definition, with another's weights."""
     model, psi = make_net(), TRANSFORMS[of]
-    weigh = METHODS[name][1]().gramian_weighting
+    weigh = METHODS[name][1]
     shared = [p for n, p in model.named_parameters() if is_shared(n)]
     heads = [p for n, p in model.named_parameters() if not is_shared(n)]
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE)

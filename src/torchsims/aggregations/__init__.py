@@ -14,8 +14,8 @@ A task without labels in a batch is left out, whatever its row holds:
     tensor([1., 2.])
 
 :class:`~torchsims.Aggregated` makes the gradients, from log losses with ``transform=Log()``, and keeps track of epochs,
-parameters and ranks. All but :class:`CAGrad`, :class:`UPGrad`, :class:`NashMTL`, :class:`FairGrad`, :class:`GradNorm`
-and :class:`DBMTL` use TorchJD, the extra ``[gradient]``.
+parameters and ranks. All but :class:`MGDA`, :class:`CAGrad`, :class:`UPGrad`, :class:`NashMTL`, :class:`FairGrad`,
+:class:`GradNorm` and :class:`DBMTL` use TorchJD, the extra ``[gradient]``.
 """
 
 from torchsims.aggregations._aligned_mtl import AlignedMTL

@@ -4,8 +4,8 @@ r"""Quadratic programs over non-negative numbers that share one matrix, all solv
     x = \arg\min_{x \ge 0} \tfrac12 x^\top C x + q^\top x
     \quad \Longleftrightarrow \quad x \ge 0, \quad y = C x + q \ge 0, \quad x_i y_i = 0
 
-UPGrad and CAGrad are made of these. Once it is known which :math:`x_i` are free, that is, not held at zero, they are
-the solution of a linear system: what is looked for is a set per program.
+UPGrad, CAGrad and MGDA are made of these. Once it is known which :math:`x_i` are free, that is, not held at zero, they
+are the solution of a linear system: what is looked for is a set per program.
 """
 
 import numpy as np

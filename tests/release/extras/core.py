@@ -8,7 +8,7 @@ from torch.optim import Adam
 
 import torchsims
 from torchsims import SIMS, Scalarized
-from torchsims.aggregations import MGDA
+from torchsims.aggregations import PCGrad
 from torchsims.scalarizations import FAMO
 
 
@@ -29,7 +29,7 @@ def main() -> None:
     Scalarized(model, FAMO(), outer=partial(Adam, lr=1e-3)).step(task_losses, batch)
     sentence = ""
     try:
-        MGDA()
+        PCGrad()
     except ImportError as error:
         sentence = str(error)
     assert "torchsims[gradient]" in sentence, "TorchJD should not be installed here"

@@ -18,7 +18,7 @@ def task_losses(model: nn.Sequential, batch: Tensor) -> dict[str, Tensor]:
 
 def main() -> None:
     """Take one step of each."""
-    for name in ("MGDA", "PCGrad", "AlignedMTL", "IMTLG"):
+    for name in ("PCGrad", "AlignedMTL", "IMTLG", "GradVac"):
         model = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))
         method: WeightedAggregation = getattr(aggregations, name)()
         report = Aggregated(model, method, outer=partial(SGD, lr=0.1)).step(task_losses, torch.randn(8, 4))
