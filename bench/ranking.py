@@ -29,7 +29,6 @@ METHODS = (
     *("ew", "sims", "logmerit", "famo", "fixed", "gls", "uw", "stch", "stch:normalize=yes", "foops"),
     *("mgda", "pcgrad", "cagrad", "nashmtl", "fairgrad", "dbmtl", "gradnorm"),
     *("ldcmtl", "slaw", "go4align", "uwso", "imtll", "dwa", "rlw", "chebyshev", "pbi"),
-    *("upgrad", "imtlg", "alignedmtl"),
 )
 
 
