@@ -55,7 +55,7 @@ DATA = (
     Data("multimnist", ("--data", "multimnist:images=6000", "--root", "data/mnist"), tuned=False),
     Data("scenes", ("--data", "scenes"), tuned=False),
 )
-EPOCHS = {"tox21": 10, "hillstrom": 10, "qm9": 10, "clicks": 3, "multimnist": 5, "scenes": 8}
+EPOCHS = {"tox21": 10, "hillstrom": 5, "qm9": 10, "clicks": 3, "multimnist": 5, "scenes": 8}
 
 
 @dataclass(frozen=True)
