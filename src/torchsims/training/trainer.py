@@ -81,7 +81,8 @@ class Trainer:
         self._monitor = GradientMonitor(method.model, names=names) if monitor_every else None
         self.history = History()
         self._starvation, self._preferred = StarvationMonitor(), preferred
-        self._share = (lambda step: 1.0) if constant else partial(warmup_then_decay, steps=steps, warmup=warmup)
+        decay = partial(warmup_then_decay, steps=steps, warmup=warmup)
+        self._share: Callable[[int], float] = (lambda step: 1.0) if constant else decay
         self._peaks = [
             [group.setdefault("initial_lr", group["lr"]) for group in optimizer.param_groups]  # named as torch does
             for optimizer in method.optimizers
