@@ -1,6 +1,7 @@
 """Which items make up which step: a function of the seed and the epoch, so that nothing of it needs to be saved."""
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
@@ -10,8 +11,9 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from torchsims.training.seeding import mix
-from torchsims.workloads import Batched, Items
+from torchsims.workloads import Batched, InMemory, Items
 
+AHEAD = 4  # batches of data in memory that are read together: one by one, between steps, each takes twice as long
 Part = TypeVar("Part", list[int], NDArray[np.integer[Any]])
 
 
@@ -53,7 +55,9 @@ def shards(items: Part, rank: int, ranks: int, parts: int) -> list[Part]:
 def load_batches(dataset: Dataset[Any], batches: Iterable[Items], workers: int) -> Iterator[Any]:
     """Yield the batches, each item with a leading dimension, loaded by ``workers`` processes or by this one."""
     if isinstance(dataset, Batched) and not workers:
-        yield from map(dataset.batch, batches)
+        loaded = map(dataset.batch, batches)
+        while found := list(islice(loaded, AHEAD if isinstance(dataset, InMemory) else 1)):
+            yield from found
         return
     pin = torch.accelerator.is_available()
     sampler = (list(map(int, batch)) for batch in batches)
