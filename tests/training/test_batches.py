@@ -1,14 +1,17 @@
 """Which items make up which step, and the learning rate of each step."""
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch.utils.data import Dataset
 
-from torchsims.training.batches import shards, training_batches
+from torchsims.training.batches import AHEAD, load_batches, shards, training_batches
 from torchsims.training.seeding import mix
 from torchsims.training.trainer import warmup_then_decay
+from torchsims.workloads import InMemory, Items
 
 
 def test_an_epoch_shows_every_item_once() -> None:
@@ -47,6 +50,49 @@ def test_shards_make_up_the_batch(ranks: int, parts: int) -> None:
 def test_a_batch_without_an_item_for_everyone_is_refused() -> None:
     with pytest.raises(ValueError, match="an item for each of 2 ranks and 3 micro-batches"):
         shards([1, 2, 3, 4], 1, 2, 3)
+
+
+def test_a_data_set_without_batches_is_asked_for_plain_numbers() -> None:
+    asked: list[int] = []
+
+    class Numbers(Dataset[int]):
+        def __getitem__(self, index: int) -> int:
+            asked.append(index)
+            return 10 * index
+
+    batches = training_batches(6, 3, 0, 0)
+    (first,) = load_batches(Numbers(), [batches[0].numpy()], 0)
+    assert first.tolist() == [10 * index for index in asked] == (10 * batches[0]).tolist()
+    assert {type(index) for index in asked} == {int}
+
+
+def test_items_may_be_a_list_or_an_array() -> None:
+    data = InMemory({"x": torch.arange(12).view(6, 2)})
+    batches = training_batches(6, 3, 0, 0)
+    for items in (batches[0].tolist(), batches[0].numpy(), batches[0].numpy()[::2]):
+        (found,) = load_batches(data, [items], 0)
+        assert found["x"].tolist() == [[2 * item, 2 * item + 1] for item in items]
+
+
+@pytest.mark.parametrize("steps", [0, 1, AHEAD, AHEAD + 1, 3 * AHEAD - 1])
+def test_data_in_memory_is_read_ahead_and_in_order(steps: int) -> None:
+    data, batches = InMemory({"x": torch.arange(100)}), [[step, step + 50] for step in range(steps)]
+    assert [batch["x"].tolist() for batch in load_batches(data, batches, 0)] == batches
+
+
+def test_other_data_is_read_when_it_is_needed() -> None:
+    asked: list[Items] = []
+
+    class Random(Dataset[Any]):  # its items may depend on a random generator, whose state depends on the step
+        def __len__(self) -> int:
+            return 9
+
+        def batch(self, items: Items) -> dict[str, torch.Tensor]:
+            asked.append(items)
+            return {}
+
+    loaded = load_batches(Random(), [[1], [2], [3]], 0)
+    assert [(next(loaded), len(asked)) for _ in range(3)] == [({}, 1), ({}, 2), ({}, 3)]
 
 
 def test_near_seeds_have_nothing_in_common() -> None:

@@ -31,6 +31,20 @@ def test_training_and_validation_rows_are_disjoint_and_all(rows: int) -> None:
     assert sorted(found) == list(range(rows))
 
 
+@pytest.mark.parametrize("name", ["train", "val", "test"])
+def test_a_split_in_memory_is_the_one_that_is_read_on_demand(name: str) -> None:
+    workload = AliCCPWorkload(rows=2000)
+    kept, on_demand = workload.split(name), workload._impressions(name)
+    assert len(kept) == len(on_demand) == workload.items(name)
+    items = np.random.default_rng(0).integers(len(kept), size=50)
+    one, other = kept.batch(items), on_demand.batch(items.tolist())
+    assert one.keys() == other.keys()
+    for field, column in one.items():
+        assert column.dtype == other[field].dtype
+        assert torch.equal(column, other[field])
+        assert torch.equal(column[0], kept[int(items[0])][field])
+
+
 def test_labels_of_conversion_are_those_of_clicked_rows() -> None:
     data = load_workload("aliccp:rows=20000").split("train")
     assert isinstance(data, Batched)

@@ -1,14 +1,20 @@
 """Which items make up which step: a function of the seed and the epoch, so that nothing of it needs to be saved."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from torchsims.training.seeding import mix
-from torchsims.workloads import Batched
+from torchsims.workloads import Batched, InMemory, Items
+
+AHEAD = 4  # batches of data in memory that are read together: one by one, between steps, each takes twice as long
+Part = TypeVar("Part", list[int], NDArray[np.integer[Any]])
 
 
 def training_batches(items: int, batch: int, seed: int, epoch: int) -> Tensor:
@@ -30,7 +36,7 @@ def count_batches(items: int, batch: int) -> int:
     return items // batch
 
 
-def shards(items: list[int], rank: int, ranks: int, parts: int) -> list[list[int]]:
+def shards(items: Part, rank: int, ranks: int, parts: int) -> list[Part]:
     """Return the micro-batches of one rank; together those of all ranks are the batch.
 
     Example:
@@ -46,14 +52,17 @@ def shards(items: list[int], rank: int, ranks: int, parts: int) -> list[list[int
     return [own[part::parts] for part in range(parts)]
 
 
-def load_batches(dataset: Dataset[Any], batches: Iterable[list[int]], workers: int) -> Iterator[Any]:
+def load_batches(dataset: Dataset[Any], batches: Iterable[Items], workers: int) -> Iterator[Any]:
     """Yield the batches, each item with a leading dimension, loaded by ``workers`` processes or by this one."""
     if isinstance(dataset, Batched) and not workers:
-        yield from map(dataset.batch, batches)
+        loaded = map(dataset.batch, batches)
+        while found := list(islice(loaded, AHEAD if isinstance(dataset, InMemory) else 1)):
+            yield from found
         return
     pin = torch.accelerator.is_available()
+    sampler = (list(map(int, batch)) for batch in batches)
     try:
-        yield from DataLoader(dataset, batch_sampler=batches, num_workers=workers, pin_memory=pin)
+        yield from DataLoader(dataset, batch_sampler=sampler, num_workers=workers, pin_memory=pin)
     except (ValueError, OSError) as error:  # a worker wraps the sentence into the text of a traceback
         *above, last = str(error).strip().splitlines() or [""]
         if not above:

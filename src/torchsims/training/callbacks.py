@@ -9,9 +9,11 @@ from time import time, time_ns
 from typing import Any, final
 
 from torchsims.diagnosis import GradientValues
+from torchsims.training.records import record
 from torchsims.training.run import Metrics
 
 VERSION = "brain.Event:2"  # of event files
+PERIOD = 1.0  # seconds between two writes to an event file
 
 
 @dataclass(frozen=True)
@@ -61,52 +63,66 @@ class TensorBoard(Callback):
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._writer: Any = None
+        self._file: Any = None
+        self._waiting: list[tuple[float, int, StepValues]] = []  # steps since the last write, with their times
 
     def on_start(self, step: int, steps: int) -> None:
-        from tensorboard.compat.proto.event_pb2 import SessionLog
-        from tensorboard.summary.writer.record_writer import RecordWriter
+        from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 
         self._folder.mkdir(parents=True, exist_ok=True)
         # Not TensorBoard's own writer: a step would wait for its thread, which needs the interpreter for every event.
         name = f"events.out.tfevents.{time_ns()}.{gethostname()}.{getpid()}"
-        self._writer = RecordWriter((self._folder / name).open("xb"))
+        self._file, self._event = (self._folder / name).open("xb"), Event
         # What a killed run wrote after its last checkpoint is purged.
-        self._add_event(step, file_version=VERSION)
-        self._add_event(step, session_log=SessionLog(status=SessionLog.START))
-        self._writer.flush()
+        self._write(Event(wall_time=time(), step=step, file_version=VERSION))
+        self._write(Event(wall_time=time(), step=step, session_log=SessionLog(status=SessionLog.START)))
+        self._file.flush()
 
     def on_step(self, step: int, values: StepValues) -> None:
-        if not self._folder.is_dir():
-            raise OSError(f"The folder `{self._folder}` was deleted while the run was writing to it.")
-        found = {f"losses/{task}": value for task, value in values.losses.items()}
-        found |= {f"weights/{task}": value for task, value in values.weights.items()}
-        single = {"merit": values.merit, "regularizer": values.regularizer, "lr": values.lr}
-        found |= {name: value for name, value in single.items() if value is not None}
-        if values.gradients is not None:
-            found |= _gradients(values.gradients)
-        self._write(step, found)
+        self._waiting.append((time(), step, values))
+        if self._waiting[-1][0] - self._waiting[0][0] >= PERIOD:
+            self._write_waiting()
 
     def on_epoch(self, step: int, metrics: Metrics) -> None:
+        self._write_waiting()
         found = {f"validation/{task}/{name}": value for task, of in metrics.items() for name, value in of.items()}
-        self._write(step, found)
-        self._writer.flush()
-
-    def _write(self, step: int, values: Mapping[str, float]) -> None:
-        """Write all values as one event: an event takes longer to write than a value."""
-        from tensorboard.compat.proto.summary_pb2 import Summary
-
-        summary = Summary(value=[Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()])
-        self._add_event(step, summary=summary)
-
-    def _add_event(self, step: int, **content: Any) -> None:
-        from tensorboard.compat.proto.event_pb2 import Event
-
-        self._writer.write(Event(wall_time=time(), step=step, **content).SerializeToString())
+        self._add_scalars(time(), step, found)
+        self._file.flush()
 
     def on_end(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
+        if self._file is None:
+            return
+        with self._file:
+            if self._folder.is_dir():  # otherwise the run has failed for that reason
+                self._write_waiting()
+
+    def _write_waiting(self) -> None:
+        """Write the steps since the last write. One by one, between steps, each would take several times as long."""
+        if not self._folder.is_dir():
+            raise OSError(f"The folder `{self._folder}` was deleted while the run was writing to it.")
+        waiting, self._waiting = self._waiting, []
+        for moment, step, values in waiting:
+            self._add_scalars(moment, step, _scalars(values))
+        self._file.flush()
+
+    def _add_scalars(self, moment: float, step: int, values: Mapping[str, float]) -> None:
+        """Write all values as one event: an event takes longer to write than a value."""
+        event = self._event(wall_time=moment, step=step)
+        add = event.summary.value.add
+        for tag, value in values.items():
+            add(tag=tag, simple_value=value)
+        self._write(event)
+
+    def _write(self, event: Any) -> None:
+        self._file.write(record(event.SerializeToString()))
+
+
+def _scalars(values: StepValues) -> dict[str, float]:
+    found = {f"losses/{task}": value for task, value in values.losses.items()}
+    found |= {f"weights/{task}": value for task, value in values.weights.items()}
+    single = {"merit": values.merit, "regularizer": values.regularizer, "lr": values.lr}
+    found |= {name: value for name, value in single.items() if value is not None}
+    return found if values.gradients is None else found | _gradients(values.gradients)
 
 
 def _gradients(values: GradientValues) -> dict[str, float]:

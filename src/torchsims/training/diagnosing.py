@@ -43,7 +43,7 @@ def diagnose_training(resolved: Resolved, run: Path | None = None, *, batches: i
         closure = RunClosure(workload, replace(config, autocast="none"), world.device)
         items = training_batches(workload.items("train"), config.batch, config.seed, 0)[:batches]
         workload.begin_epoch(0)
-        parts = (part for row in items for part in shards(row.tolist(), world.rank, world.size, config.micro_batches))
+        parts = (part for row in items for part in shards(row.numpy(), world.rank, world.size, config.micro_batches))
         loaded = map(closure.to_device, load_batches(workload.split("train"), parts, 0))
         torch.manual_seed(mix(config.seed, 0, world.rank))  # as in the first step
         return diagnose(

@@ -186,7 +186,7 @@ class _Session:
         done = self.trainer.step_number - self.epoch * self.steps_per_epoch
         items = self.batches(self.epoch)[done:]
         rank, ranks, parts = self.world.rank, self.world.size, self.config.micro_batches
-        indices = (part for i in range(len(items)) for part in shards(items[i].tolist(), rank, ranks, parts))
+        indices = (part for i in range(len(items)) for part in shards(items[i].numpy(), rank, ranks, parts))
         loaded = load_batches(self.data, indices, self.execution.workers)
         for _ in range(len(items)):
             with self.clock("data"):

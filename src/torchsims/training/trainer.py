@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from math import inf, isnan, nan
 from typing import Any, final
@@ -10,7 +9,6 @@ from typing import Any, final
 import torch
 from torch.amp.grad_scaler import GradScaler
 from torch.optim import Adam, Optimizer
-from torch.optim.lr_scheduler import LambdaLR
 
 from torchsims._starvation import StarvationMonitor, StarvationWarning
 from torchsims.diagnosis import GradientMonitor, GradientValues
@@ -83,9 +81,13 @@ class Trainer:
         self._monitor = GradientMonitor(method.model, names=names) if monitor_every else None
         self.history = History()
         self._starvation, self._preferred = StarvationMonitor(), preferred
-        share = (lambda step: 1.0) if constant else partial(warmup_then_decay, steps=steps, warmup=warmup)
-        self._schedules = [LambdaLR(optimizer, share) for optimizer in method.optimizers]
-        self._first = True  # step of the schedules
+        decay = partial(warmup_then_decay, steps=steps, warmup=warmup)
+        self._share: Callable[[int], float] = (lambda step: 1.0) if constant else decay
+        self._peaks = [
+            [group.setdefault("initial_lr", group["lr"]) for group in optimizer.param_groups]  # named as torch does
+            for optimizer in method.optimizers
+        ]
+        self._set_rates(0)
 
     @property
     def starved(self) -> tuple[str, ...]:
@@ -109,8 +111,8 @@ class Trainer:
         self.method.update()
         if self._scaler is not None and self._scaler.is_enabled():
             self._scaler.update()
-        self._advance_schedules()
-        values = replace(self._values(report, lr), gradients=gradients)
+        self._set_rates(number + 1)
+        values = self._values(report, lr, gradients)
         self.history.record(values.losses, values.weights, values.merit, gradients, values.influence)
         self.step_number += 1  # before the callbacks: one that raises finds a state that can be saved
         self._report_starved(report)
@@ -130,7 +132,7 @@ class Trainer:
             "step": self.step_number,
             "method": self.method.state_dict(),
             "scaler": {} if self._scaler is None else self._scaler.state_dict(),
-            "schedules": [schedule.last_epoch for schedule in self._schedules],
+            "schedules": [self.step_number] * len(self._peaks),
             "history": self.history.to_dict(),
             "starved": self._starvation.state_dict(),
         }
@@ -144,8 +146,6 @@ class Trainer:
             _check_moments(optimizer)
         if self._scaler is not None:
             self._scaler.load_state_dict(state["scaler"])
-        for schedule, last in zip(self._schedules, state["schedules"], strict=True):
-            schedule.last_epoch = last  # the rates themselves are in the optimizers
         self.history = History.from_dict(state["history"])
         self._starvation.load_state_dict(state["starved"])
 
@@ -161,7 +161,7 @@ class Trainer:
                 callback.on_warning(f"The gradients before step {number + 1} could not be measured. {error}")
             return None
 
-    def _values(self, report: Report, lr: float) -> StepValues:
+    def _values(self, report: Report, lr: float, gradients: GradientValues | None) -> StepValues:
         merit = report if isinstance(report, MeritReport) else None
         found = [report.losses, report.weights, merit.coefficients if merit else report.weights]
         if self._names is not None:
@@ -170,7 +170,7 @@ class Trainer:
         unscaled = {task: loss / self._factors.get(task, 1.0) for task, loss in losses.items()}
         shares = weighted_shares(losses, coefficients)
         value = merit.merit if merit else None
-        return StepValues(unscaled, weights, lr, value, influence=shares, regularizer=report.regularizer)
+        return StepValues(unscaled, weights, lr, value, gradients, shares, report.regularizer)
 
     def _report_starved(self, report: Report) -> None:
         if not isinstance(report, MeritReport) or self._preferred:
@@ -185,15 +185,12 @@ class Trainer:
             for callback in self.callbacks:
                 callback.on_warning(sentence)
 
-    def _advance_schedules(self) -> None:
-        if self._first:  # a scaler may have skipped the optimizer, and schedules look at that in their first step
-            self._first = False
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "Detected call of `lr_scheduler.step")
-                self._advance_schedules()
-            return
-        for schedule in self._schedules:
-            schedule.step()
+    def _set_rates(self, step: int) -> None:
+        """Set the learning rates of a step; a schedule of torch for each optimizer would take ten times as long."""
+        share = self._share(step)
+        for optimizer, peaks in zip(self.method.optimizers, self._peaks, strict=True):
+            for group, peak in zip(optimizer.param_groups, peaks, strict=True):
+                group["lr"] = peak * share
 
     def _seed_generators(self, seed: int) -> None:
         if torch.accelerator.is_available():

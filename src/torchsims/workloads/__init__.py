@@ -15,7 +15,7 @@ Example:
 """
 
 from torchsims.workloads.base import Workload
-from torchsims.workloads.datasets import Batched, InMemory
+from torchsims.workloads.datasets import Batched, InMemory, Items
 from torchsims.workloads.predictors import FilePrediction, Predictor
 from torchsims.workloads.registry import WORKLOADS, load_workload, restore_workload, workload_class
 from torchsims.workloads.table_predictor import TablePredictor
@@ -26,6 +26,7 @@ __all__ = [
     "Batched",
     "FilePrediction",
     "InMemory",
+    "Items",
     "Predictor",
     "TablePredictor",
     "TaskSpec",

@@ -15,6 +15,7 @@ from torchsims.data.clicks import ClickLog, Clicks, convert, generate_clicks, op
 from torchsims.metrics import AUC, TaskMetric
 from torchsims.models import class_loss
 from torchsims.workloads.base import choose_tasks
+from torchsims.workloads.datasets import InMemory, Items
 from torchsims.workloads.tabular import TARGET, TabularWorkload
 from torchsims.workloads.task import TaskSpec
 
@@ -24,7 +25,10 @@ EVERY = 20  # one in 20 training rows is for validation, if the log has no such 
 
 @final
 class _Impressions(Dataset[dict[str, Tensor]]):
-    """Impressions as tensors, read on demand: all of a log, or one of the splits it is divided into."""
+    """Impressions as tensors, read on demand: all of a log, or one of the splits it is divided into.
+
+    A batch has 33 columns, each read by itself: a log that is in memory anyway is read once.
+    """
 
     def __init__(self, log: ClickLog, part: Clicks, split: str = "") -> None:
         self._log, self._part, self._split = log, part, split
@@ -38,7 +42,7 @@ class _Impressions(Dataset[dict[str, Tensor]]):
     def __getitem__(self, index: int) -> dict[str, Tensor]:
         return {name: column[0] for name, column in self.batch([index]).items()}
 
-    def batch(self, items: Sequence[int]) -> dict[str, Tensor]:
+    def batch(self, items: Items) -> dict[str, Tensor]:
         rows = self._place(np.asarray(items, dtype=np.int64))
         click, purchase = (labels[rows].astype(np.int64) for labels in (self._part.click, self._part.purchase))
         numbers = (self._part.columns(list(self._log.numbers), rows) - self._mean) / self._sd
@@ -96,7 +100,8 @@ class AliCCPWorkload(TabularWorkload):
         self._log = (
             open_log(convert(root, columns or None, min_count)) if root else _synthetic_log(rows or 100_000, log_seed)
         )
-        self._limit = rows
+        self._limit, self._in_files = rows, bool(root)
+        self._kept: dict[str, InMemory] = {}
         self._describe(chosen, len(self._log.numbers), self._log.codes.values())
 
     def _describe(self, tasks: Sequence[str], numbers: int, codes: Iterable[int]) -> None:
@@ -115,7 +120,18 @@ class AliCCPWorkload(TabularWorkload):
         workload._describe(choose_tasks(tasks, TASKS, TASKS[:2]), state["numbers"], state["codes"])
         return workload
 
-    def split(self, name: str) -> _Impressions:
+    def items(self, name: str) -> int:
+        return len(self._impressions(name))
+
+    def split(self, name: str) -> _Impressions | InMemory:
+        if self._in_files:
+            return self._impressions(name)
+        if name not in self._kept:
+            found = self._impressions(name)
+            self._kept[name] = InMemory(found.batch(np.arange(len(found))))
+        return self._kept[name]
+
+    def _impressions(self, name: str) -> _Impressions:
         log, splits = self._log, self._log.splits
         if name in splits and (name == "test" or "val" in splits):
             return _Impressions(log, splits[name])

@@ -1,11 +1,16 @@
 """Data sets that return many items at once."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol, final, runtime_checkable
+from typing import Any, Protocol, TypeAlias, final, runtime_checkable
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset
+
+Items: TypeAlias = Sequence[int] | NDArray[np.integer[Any]]
+"""Places of items in a data set."""
 
 
 @runtime_checkable
@@ -14,7 +19,7 @@ class Batched(Protocol):
 
     def __len__(self) -> int: ...
 
-    def batch(self, items: Sequence[int]) -> dict[str, Tensor]:
+    def batch(self, items: Items) -> dict[str, Tensor]:
         """Return some items, each field with a leading dimension."""
 
 
@@ -40,7 +45,7 @@ class InMemory(Dataset[dict[str, Tensor]]):
     def __getitem__(self, index: int) -> dict[str, Tensor]:
         return {name: column[index] for name, column in self.columns.items()}
 
-    def batch(self, items: Sequence[int]) -> dict[str, Tensor]:
+    def batch(self, items: Items) -> dict[str, Tensor]:
         """Return some items, each field with a leading dimension."""
-        rows = torch.tensor(items, dtype=torch.int64)
+        rows = torch.from_numpy(np.asarray(items, dtype=np.int64))
         return {name: column.index_select(0, rows) for name, column in self.columns.items()}

@@ -1,6 +1,7 @@
 """Dense prediction on rendered rooms, :class:`torchsims.data.Scenes`, without a download."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, ClassVar, final
 
 from torchsims.data import Scenes
@@ -15,7 +16,7 @@ DEFAULT = ("seg", "depth", "normals")
 class SceneWorkload(DenseWorkload):
     """Segmentation, depth and normals of rendered rooms; also the edges of objects, if named in ``tasks``.
 
-    The images are rendered once and kept in memory. They do not depend on the seed of a run.
+    The images are rendered once and kept in memory, also for the next run. They do not depend on the seed of a run.
 
     Args:
         images: number of training images. The validation split has a quarter as many, but at least 64, and the test
@@ -54,5 +55,10 @@ class SceneWorkload(DenseWorkload):
     def split(self, name: str) -> InMemory:
         if name not in self._kept:
             scenes = self._scenes[name]
-            self._kept[name] = InMemory(scenes.batch(range(len(scenes))))
+            self._kept[name] = _render(name, scenes.size, scenes.seed, scenes.resolution, scenes.tasks)
         return self._kept[name]
+
+
+@lru_cache(maxsize=3)  # the splits of one data set: every run of a comparison takes the same
+def _render(split: str, size: int, seed: int, resolution: tuple[int, int], tasks: tuple[str, ...]) -> InMemory:
+    return InMemory(Scenes(split, size, seed, resolution, tasks).batch(range(size)))

@@ -94,7 +94,7 @@ class MultiMNIST(Dataset[dict[str, Tensor]]):
 
     def batch(self, items: Sequence[int]) -> dict[str, Tensor]:
         """Return some pairs, each field with a leading dimension."""
-        rows = torch.as_tensor(items, dtype=torch.int64)
+        rows = torch.from_numpy(np.asarray(items, dtype=np.int64))
         left, right = self.labels[rows].unbind(1)
         return {"image": self.images[rows].unsqueeze(1).float() / 255, "left": left, "right": right}
 
