@@ -42,7 +42,7 @@ def compare(
 ) -> Comparison:
     """Compare the losses at the model and at the challenger; settings as in :mod:`torchsims.merit`."""
     losses, challenger, labelled = here.adjusted, there.adjusted, here.mask
-    d = transform.difference(challenger, losses)
+    d = transform.difference_of_values(challenger, losses)
     w = chosen = merit.simplex(d, tau=tau, augment=augment, labelled=labelled)
     if preference is not None:  # the challenger compares, the model chooses
         chosen = merit.weights(
