@@ -15,6 +15,7 @@ from helpers.support import Data, make_data, make_net, mean_losses, parameters
 from torchsims import SIMS, Scalarized, TaskLosses
 from torchsims.normalizers import EMA
 from torchsims.scalarizations import EW, FAMO, LogMerit
+from torchsims.steppers import _global_batch
 
 OUTER, INNER = partial(Adam, lr=1e-3), partial(Adam, lr=5e-3)
 Step = Callable[[], object]
@@ -118,6 +119,15 @@ def test_what_is_known_beforehand_about_labels_changes_no_bit(name: str, setting
     dtype = torch.float64 if name in ("UW", "IMTLL", "LDCMTL") else torch.float32
     plain, general = (trained(make, closure, dtype, 1, **SETTINGS[settings]()) for closure in (mean_losses(), counted))
     assert plain == general
+
+
+def test_numbers_fetched_one_by_one_are_those_fetched_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    single, double = torch.rand(3), torch.rand(2, dtype=torch.float64)
+    tensors = (single, None, double, single[0], torch.tensor([True, False]), torch.tensor([1.0, torch.inf, torch.nan]))
+    at_once = partial(_global_batch.to_host, *tensors)
+    one_by_one = at_once()
+    monkeypatch.setattr(_global_batch, "_IS_CPU", lambda _: False)
+    assert str(one_by_one) == str(at_once()).replace("[1.0, 0.0]", "[True, False]")
 
 
 @pytest.mark.parametrize("name", ["SIMS", "SIMS joint", "LogMerit", "EW"])

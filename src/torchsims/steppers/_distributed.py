@@ -35,6 +35,7 @@ class Ranks:
         self.size, self.wrapped, self.sharded = 1, False, False
         self.device = next(model.parameters()).device
         self.one = torch.ones((), dtype=torch.float32, device=self.device)  # for kernels that take a factor
+        self.found = torch.zeros(1, dtype=torch.float32, device=self.device)  # and return a number
         self._ddp: Any = None
         self._shards: list[Any] = []
         self._entrances: list[nn.Module] = []

@@ -15,28 +15,33 @@ NOTHING = nullcontext()
 
 @final
 class Modes:
-    """The modes of torch as they are now.
+    """The modes of torch at some time; :meth:`now` returns them.
 
     Args:
-        device: the device of the model.
+        gradients: whether gradients are enabled.
+        cached: whether autocast keeps the casts of parameters.
+        kinds: the types of devices, whether autocast is enabled for them, and its dtype.
+
+    Attributes:
+        autocast: whether autocast is enabled for any device.
     """
 
-    def __init__(self, device: torch.device) -> None:
-        self._gradients, self._cache = torch.is_grad_enabled(), torch.is_autocast_cache_enabled()
-        self._autocast = [
-            (kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind))
-            for kind in _autocast_kinds(device.type)
-        ]
+    def __init__(self, gradients: bool, cached: bool, kinds: tuple[tuple[str, bool, torch.dtype], ...]) -> None:
+        self._gradients, self._cached, self._kinds = gradients, cached, kinds
         self._blocks = [
-            partial(torch.autocast, kind, dtype, cache_enabled=self._cache)
-            for kind, enabled, dtype in self._autocast
-            if enabled
+            partial(torch.autocast, kind, dtype, cache_enabled=cached) for kind, enabled, dtype in kinds if enabled
         ]
+        self.autocast = bool(self._blocks)
 
-    @property
-    def autocast(self) -> bool:
-        """Whether autocast is enabled for any device."""
-        return bool(self._blocks)
+    @staticmethod
+    def now(device: torch.device) -> "Modes":
+        """Return the modes as they are now, for a model on a device."""
+        kinds = _autocast_kinds(device.type)
+        return _modes(
+            torch.is_grad_enabled(),
+            torch.is_autocast_cache_enabled(),
+            tuple([(kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in kinds]),
+        )
 
     def for_step(self) -> AbstractContextManager[Any]:
         """Return a context with gradients, outside of the autocast blocks, which are meant for the closure."""
@@ -51,10 +56,13 @@ class Modes:
     def restore(self) -> None:
         """Enable gradients and autocast as they were, should a block with them be interrupted."""
         torch.set_grad_enabled(self._gradients)
-        torch.set_autocast_cache_enabled(self._cache)
-        for kind, enabled, dtype in self._autocast:
+        torch.set_autocast_cache_enabled(self._cached)
+        for kind, enabled, dtype in self._kinds:
             torch.set_autocast_enabled(kind, enabled)
             torch.set_autocast_dtype(kind, dtype)
+
+
+_modes = cache(Modes)  # most steps have those of the step before
 
 
 @cache

@@ -63,15 +63,17 @@ class RandomGenerators:
 
     def capture(self) -> Noise:
         """Capture the states of all generators."""
+        host = torch.default_generator
         replays: list[Callable[[], Any]] = [
-            partial(torch.set_rng_state, torch.get_rng_state()),
+            partial(host.set_state, host.get_state()),
             self._python.capture(),
             self._numpy.capture(),
         ]
         for device in self._devices:
             module = torch.get_device_module(device)
             replays.append(partial(module.set_rng_state, module.get_rng_state(device), device))
-        replays += [partial(set_state, get_state()) for get_state, set_state in map(_access, self.own)]
+        for get_state, set_state in map(_access, self.own):
+            replays.append(partial(set_state, get_state()))
         return Noise(replays)
 
 
