@@ -28,5 +28,5 @@ class EW(Scalarization):
     def closed_form(self, losses: Tensor, labelled: Tensor | None) -> tuple[Tensor, Tensor]:
         if labelled is None:
             w = torch.full_like(losses, 1 / losses.shape[-1])
-            return (w * losses).sum(-1), w
+            return torch.linalg.vecdot(w, losses), w
         return self.objective(losses, labelled), labelled / labelled.sum(-1, keepdim=True, dtype=losses.dtype)

@@ -118,7 +118,8 @@ class Stepper(Saved, Generic[R]):
                     modes=modes,
                 )
                 self._save(batch)
-                self._ranks.broadcast(lambda: [tensor for each in self._all_buffers() for tensor in each.tensors()])
+                if self._ranks.size > 1:
+                    self._ranks.broadcast(lambda: [tensor for each in self._all_buffers() for tensor in each.tensors()])
                 self._drop_gradients()
                 report = self._gradients(batch, scaler)
                 if report.skipped is not None:

@@ -280,5 +280,9 @@ def same_options(first: Optimizer, second: Optimizer) -> bool:
 
 
 def parameters_of(optimizer: Optimizer) -> list[nn.Parameter]:
-    """Return the parameters of all groups."""
+    """Return the parameters of all groups, in a list that is not to be changed."""
+    groups = optimizer.param_groups
+    if len(groups) == 1:
+        parameters: list[nn.Parameter] = groups[0]["params"]
+        return parameters
     return list(chain.from_iterable(map(_PARAMS, optimizer.param_groups)))

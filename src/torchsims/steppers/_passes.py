@@ -180,7 +180,7 @@ class Pass:
         if batch.single:
             first = readings[0]
             self.total, self.count, self.aux = first.total.detach(), first.counted, first.aux
-            self.scalars = first.scalars
+            self.scalars = first.counted is None
             return
         self.total = torch.stack([reading.total.detach() for reading in readings]).sum(0)
         self.count = torch.stack([reading.count for reading in readings]).sum(0)

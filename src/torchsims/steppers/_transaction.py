@@ -64,7 +64,9 @@ class Transaction(Generic[R]):
 
     def drop(self) -> None:
         """Undo what a backward pass without an update has changed in the method itself."""
-        if self._open and self.report is not None and self.report.skipped is None:
+        if not self._open:
+            return
+        if self.report is not None and self.report.skipped is None:
             with _delayed_interrupts():
                 for reversal in self._unused:
                     reversal()
