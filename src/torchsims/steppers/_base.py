@@ -69,7 +69,7 @@ class Stepper(Saved, Generic[R]):
         self._generators = RandomGenerators(model, generators)
         self._renormalized = renormalized_weights(model)
         self._tasks = Tasks(expected=None if tasks is None else tuple(tasks))
-        self._transaction: Transaction[R] = Transaction(Modes.now(self._ranks.device), lambda: None)
+        self._transaction: Transaction[R] = Transaction(Modes.now(self._ranks.autocast_kinds), lambda: None)
         self._transaction.commit()
         self._copies = Copies(), Copies()  # for the optimizers of an update
         self._dropped = Notice(DROPPED)
@@ -102,7 +102,7 @@ class Stepper(Saved, Generic[R]):
             scaler = None
         if scaler is not None and has_unscaled(scaler, self._optimizers()):
             scaler.update()  # the loop has not called it since the last step
-        modes = Modes.now(self._ranks.device)
+        modes = Modes.now(self._ranks.autocast_kinds)
         transaction: Transaction[R] = Transaction(modes, partial(self._forget, scaler, self._accumulated))
         self._transaction = transaction
         try:

@@ -7,7 +7,7 @@ from typing import Any, final
 
 import torch
 
-__all__ = ["NOTHING", "Modes"]
+__all__ = ["NOTHING", "Modes", "autocast_kinds"]
 
 NOTHING = nullcontext()
 """A context that does nothing; it can be entered any number of times, and need not be made for each."""
@@ -34,9 +34,8 @@ class Modes:
         self.autocast = bool(self._blocks)
 
     @staticmethod
-    def now(device: torch.device) -> "Modes":
-        """Return the modes as they are now, for a model on a device."""
-        kinds = _autocast_kinds(device.type)
+    def now(kinds: Sequence[str]) -> "Modes":
+        """Return the modes as they are now, with autocast for those types of devices."""
         return _modes(
             torch.is_grad_enabled(),
             torch.is_autocast_cache_enabled(),
@@ -65,10 +64,9 @@ class Modes:
 _modes = cache(Modes)  # most steps have those of the step before
 
 
-@cache
-def _autocast_kinds(device_type: str) -> tuple[str, ...]:
+def autocast_kinds(device: torch.device) -> tuple[str, ...]:
     """Return the types of devices whose autocast may be in use around a model: its own and the host."""
-    return tuple(kind for kind in sorted({"cpu", device_type}) if torch.amp.is_autocast_available(kind))
+    return tuple(kind for kind in sorted({"cpu", device.type}) if torch.amp.is_autocast_available(kind))
 
 
 @final

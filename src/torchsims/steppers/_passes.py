@@ -115,7 +115,7 @@ class Batch:
             output = self._call(module, micro_batch)
         reading = read(output, self.tasks.order)
         self.tasks.check(reading)
-        if torch.is_grad_enabled():
+        if (reading.constant or self.ranks.wrapped) and torch.is_grad_enabled():
             self._require_grad(reading)
         return reading
 

@@ -50,11 +50,11 @@ class Transaction(Generic[R]):
 
     def if_failed(self, *reversals: Reversal) -> None:
         """Call these if the step fails, the last one first, and before what was given before."""
-        self._failure = [*reversed(reversals), *self._failure]
+        self._failure.extend(reversals)
 
     def if_unused(self, *reversals: Reversal) -> None:
         """Call these if the step fails or its gradients are not used, in the same order."""
-        self._unused = [*reversed(reversals), *self._unused]
+        self._unused.extend(reversals)
 
     def commit(self) -> None:
         """Keep all that the step has changed, and release what would undo it."""
@@ -68,7 +68,7 @@ class Transaction(Generic[R]):
             return
         if self.report is not None and self.report.skipped is None:
             with _delayed_interrupts():
-                for reversal in self._unused:
+                for reversal in reversed(self._unused):
                     reversal()
         self.commit()
 
@@ -77,7 +77,7 @@ class Transaction(Generic[R]):
         _closure_runs.set(False)
         self._modes.restore()
         with _delayed_interrupts():
-            for reversal in (*self._failure, *self._unused):
+            for reversal in (*reversed(self._failure), *reversed(self._unused)):
                 reversal()
 
     def fail(self) -> None:
