@@ -12,10 +12,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from helpers.methods import SCALARIZED, TWO_COPIES, Maker
 from helpers.support import Data, make_data, make_net, mean_losses, parameters
-from torchsims import SIMS, Scalarized, TaskLosses
+from torchsims import SIMS, Scalarized, TaskLosses, merit
 from torchsims.normalizers import EMA
 from torchsims.scalarizations import EW, FAMO, LogMerit
-from torchsims.steppers import _global_batch, _gradients
+from torchsims.steppers import _comparison, _global_batch, _gradients
 from torchsims.steppers._distributed import Ranks
 
 OUTER, INNER = partial(Adam, lr=1e-3), partial(Adam, lr=5e-3)
@@ -129,6 +129,16 @@ def test_numbers_fetched_one_by_one_are_those_fetched_at_once(monkeypatch: pytes
     one_by_one = at_once()
     monkeypatch.setattr(_global_batch, "_IS_CPU", lambda _: False)
     assert str(one_by_one) == str(at_once()).replace("[1.0, 0.0]", "[True, False]")
+
+
+@pytest.mark.parametrize("augment", [0.0, 0.3])
+@pytest.mark.parametrize("tau", [1e-3, 1.0, 50.0])
+def test_the_merit_of_the_host_is_that_of_the_device(tau: float, augment: float) -> None:
+    for values in ([0.3], [0.0, 0.0, 0.0], [-4.0, 7.5, 7.5], [1e4, -1e4], []):
+        d = torch.tensor([*values, 5.0], dtype=torch.float64)
+        labelled = torch.tensor([True] * len(values) + [False])
+        expected = merit.smooth_max(d, tau=tau, augment=augment, labelled=labelled)
+        assert _comparison.smooth_max(values, tau, augment) == pytest.approx(expected.item(), rel=1e-12, abs=1e-12)
 
 
 DENSE = [torch.float16, torch.bfloat16, torch.float32, torch.float64]

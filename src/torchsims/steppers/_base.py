@@ -231,8 +231,8 @@ class Stepper(Saved, Generic[R]):
         """Return functions that restore what a step may change besides statistics, parameters and optimizers."""
         values = [value_restorer(self._renormalized)] if self._renormalized else []
         buffers = [each.snapshot() for each in self._all_buffers()] if self._buffers.names else []
-        tasks = partial(vars(self._tasks).update, vars(self._tasks).copy())
-        return [*buffers, *values, *self._ranks.reversals(), tasks, self._drop_gradients]
+        tasks = [] if self._tasks.agreed else [partial(vars(self._tasks).update, vars(self._tasks).copy())]
+        return [*buffers, *values, *self._ranks.reversals(), *tasks, self._drop_gradients]
 
     def _all_parameters(self) -> Sequence[nn.Parameter]:
         """Return the trainable parameters of all copies."""

@@ -111,10 +111,11 @@ class running_closure:  # noqa: N801  # used as a function, and a class is quick
         _closure_runs.set(False)
         if torch.is_grad_enabled() is not self._enabled:
             torch.set_grad_enabled(self._enabled)
-        if isinstance(error, RuntimeError) and _raised_by_backward(error):
+        if kind is None:
+            if any(map(is_not, map(_GRAD, self._parameters), self._gradients)):
+                raise RuntimeError(_BACKWARD)
+        elif isinstance(error, RuntimeError) and _raised_by_backward(error):
             raise RuntimeError(_BACKWARD) from error
-        if kind is None and any(map(is_not, map(_GRAD, self._parameters), self._gradients)):
-            raise RuntimeError(_BACKWARD)
 
 
 def _raised_by_backward(error: BaseException) -> bool:
