@@ -67,6 +67,19 @@ def test_a_difference_is_the_difference_of_two_values(psi: Transform) -> None:
     assert (psi.difference(x, x) == 0).all()
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("psi", ALL)
+def test_a_difference_of_values_is_a_difference_to_the_bit(psi: Transform, dtype: torch.dtype) -> None:
+    kind = torch.finfo(dtype)
+    near = torch.tensor([0.3, 1.0, 7.5], dtype=dtype)
+    edges = [kind.tiny, 1 / kind.tiny, kind.smallest_normal / 2, kind.max, 0.0, math.inf, math.nan, 1 + kind.eps]
+    for far in (1.0, *edges):  # one loss decides for all
+        losses = torch.cat([near, torch.tensor([far], dtype=dtype)])
+        for a, b in ((losses, near.new_ones(4)), (3 * losses, near.new_full((4,), 3.0)), (losses, losses.flip(0))):
+            found, expected = psi.difference_of_values(a, b), psi.difference(a, b)
+            torch.testing.assert_close(found, expected, rtol=0.0, atol=0.0, equal_nan=True)
+
+
 @pytest.mark.parametrize("psi", ALL)
 def test_a_transform_keeps_the_dtype(psi: Transform) -> None:
     for dtype in (torch.float32, torch.float64):

@@ -18,6 +18,7 @@ CountValues: TypeAlias = Mapping[str, Tensor | float] | Sequence[Tensor | float]
 
 _NDIM, _REQUIRES_GRAD = attrgetter("ndim"), attrgetter("requires_grad")
 
+_MAPPINGS = (dict, Mapping)  # the first is quick to recognise
 _EXACT = (torch.float32, torch.float64)  # sums of losses in these are exact enough
 
 
@@ -127,7 +128,7 @@ def read(output: Any, tasks: Sequence[str] = ()) -> Reading:
         output, aux = output
     scalars = not isinstance(output, TaskLosses)
     totals: Any = output if scalars else output.total
-    named = isinstance(totals, Mapping)
+    named = isinstance(totals, _MAPPINGS)
     names = tuple(tasks) if tasks and named and totals.keys() == set(tasks) else _names(totals)
     parts = _scalars(names, totals, named)
     total = totals if isinstance(totals, Tensor) else torch.stack(parts)

@@ -30,11 +30,7 @@ _LOG = Log()
 
 
 def smooth_max(
-    values: Tensor,
-    *,
-    tau: float | Tensor,
-    augment: float | Tensor = 0.0,
-    labelled: Tensor | None = None,
+    values: Tensor, *, tau: float | Tensor, augment: float | Tensor = 0.0, labelled: Tensor | None = None
 ) -> Tensor:
     r"""Return the augmented smooth maximum of ``values``, :math:`d`, over the last dimension.
 
@@ -46,8 +42,10 @@ def smooth_max(
         tensor(3.)
     """
     _check(tau, augment)
-    smooth = tau * torch.logsumexp(_logits(values, tau, labelled), -1)
-    if _is_zero(augment):
+    smooth = torch.logsumexp(_logits(values, tau, labelled), -1)
+    if not _is(tau, 1):
+        smooth = tau * smooth
+    if _is(augment, 0):
         return smooth
     counted = values if labelled is None else values.where(labelled, 0)
     m = values.shape[-1] if labelled is None else labelled.sum(-1, dtype=values.dtype)
@@ -80,7 +78,7 @@ def h(
     """
     d = transform.difference(challenger, losses)
     smooth = smooth_max(d, tau=tau, augment=augment, labelled=labelled)
-    return smooth if _is_zero(prox) else smooth + 0.5 * prox * squared_distance
+    return smooth if _is(prox, 0) else smooth + 0.5 * prox * squared_distance
 
 
 def f0(
@@ -269,7 +267,7 @@ def simplex(
 ) -> Tensor:
     """Return the derivatives of :func:`smooth_max` by its values."""
     w = torch.softmax(_logits(values, tau, labelled), -1)
-    if not _is_zero(augment):
+    if not _is(augment, 0):
         rho = _expand_last(augment)
         m = w.shape[-1] if labelled is None else labelled.sum(-1, keepdim=True, dtype=w.dtype)
         w = (w + rho) / (1 + rho * m)
@@ -277,7 +275,7 @@ def simplex(
 
 
 def _logits(d: Tensor, tau: float | Tensor, labelled: Tensor | None) -> Tensor:
-    logits = d / _expand_last(tau)
+    logits = d if _is(tau, 1) else d / _expand_last(tau)
     return logits if labelled is None else logits.where(labelled, -torch.inf)
 
 
@@ -286,8 +284,8 @@ def _expand_last(setting: float | Tensor) -> float | Tensor:
     return setting.unsqueeze(-1) if isinstance(setting, Tensor) else setting
 
 
-def _is_zero(setting: float | Tensor) -> bool:
-    return not isinstance(setting, Tensor) and setting == 0
+def _is(setting: float | Tensor, number: int) -> bool:
+    return not isinstance(setting, Tensor) and setting == number
 
 
 def _check(tau: float | Tensor, augment: float | Tensor) -> None:

@@ -39,6 +39,13 @@ class Transform(ABC):
         r"""Return :math:`\psi(L) - \psi(R)`, elementwise."""
         return self(losses) - self(reference)
 
+    def difference_of_values(self, losses: Tensor, reference: Tensor) -> Tensor:
+        """Return :meth:`difference` to the bit, for losses without a graph that are not compiled or vectorised.
+
+        On a processor a transform may look at them, and leave out what they do not need.
+        """
+        return self.difference(losses, reference)
+
     def weigh(self, weights: Tensor, losses: Tensor) -> Tensor:
         r"""Return :math:`w \psi'(L)`, elementwise: the weights of the gradients of the losses themselves."""
         return weights * self.slope(losses)
@@ -82,11 +89,18 @@ class Log(Transform):
     def difference(self, losses: Tensor, reference: Tensor) -> Tensor:
         ratio = losses / reference
         tiny = torch.finfo(ratio.dtype).tiny
-        fits = (ratio > tiny) & (ratio < 1 / tiny)
+        fits = (ratio >= tiny) & (ratio <= 1 / tiny)
         if ratio.requires_grad:
             ratio = losses.where(fits, 1) / reference.where(fits, 1)  # no infinity that autograd could meet
         difference = ratio.log().where(fits, losses.log() - reference.log())
         return difference if self.a == 1 else self.a * difference
+
+    def difference_of_values(self, losses: Tensor, reference: Tensor) -> Tensor:
+        ratio = losses / reference
+        tiny = torch.finfo(ratio.dtype).tiny
+        if self.a == 1 and ratio.is_cpu and torch.equal(ratio.clamp(tiny, 1 / tiny), ratio):
+            return ratio.log()
+        return self.difference(losses, reference)
 
 
 @final
@@ -123,6 +137,9 @@ class FlooredLog(Transform):
 
     def difference(self, losses: Tensor, reference: Tensor) -> Tensor:
         return _LOG.difference(self._above(losses), self._above(reference))
+
+    def difference_of_values(self, losses: Tensor, reference: Tensor) -> Tensor:
+        return _LOG.difference_of_values(self._above(losses), self._above(reference))
 
     def at(self, reference: Tensor) -> Transform:
         return FlooredLog(self.kappa, reference)

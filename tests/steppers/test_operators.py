@@ -7,14 +7,16 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.optim import Adam
+from torch.optim import SGD, Adam
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from helpers.methods import SCALARIZED, TWO_COPIES, Maker
 from helpers.support import Data, make_data, make_net, mean_losses, parameters
-from torchsims import SIMS, Scalarized, TaskLosses
+from torchsims import SIMS, Scalarized, TaskLosses, merit
 from torchsims.normalizers import EMA
 from torchsims.scalarizations import EW, FAMO, LogMerit
+from torchsims.steppers import _comparison, _global_batch, _gradients
+from torchsims.steppers._distributed import Ranks
 
 OUTER, INNER = partial(Adam, lr=1e-3), partial(Adam, lr=5e-3)
 Step = Callable[[], object]
@@ -118,6 +120,48 @@ def test_what_is_known_beforehand_about_labels_changes_no_bit(name: str, setting
     dtype = torch.float64 if name in ("UW", "IMTLL", "LDCMTL") else torch.float32
     plain, general = (trained(make, closure, dtype, 1, **SETTINGS[settings]()) for closure in (mean_losses(), counted))
     assert plain == general
+
+
+def test_numbers_fetched_one_by_one_are_those_fetched_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    single, double = torch.rand(3), torch.rand(2, dtype=torch.float64)
+    tensors = (single, None, double, single[0], torch.tensor([True, False]), torch.tensor([1.0, torch.inf, torch.nan]))
+    at_once = partial(_global_batch.to_host, *tensors)
+    one_by_one = at_once()
+    monkeypatch.setattr(_global_batch, "_IS_CPU", lambda _: False)
+    assert str(one_by_one) == str(at_once()).replace("[1.0, 0.0]", "[True, False]")
+
+
+@pytest.mark.parametrize("augment", [0.0, 0.3])
+@pytest.mark.parametrize("tau", [1e-3, 1.0, 50.0])
+def test_the_merit_of_the_host_is_that_of_the_device(tau: float, augment: float) -> None:
+    for values in ([0.3], [0.0, 0.0, 0.0], [-4.0, 7.5, 7.5], [1e4, -1e4], []):
+        d = torch.tensor([*values, 5.0], dtype=torch.float64)
+        labelled = torch.tensor([True] * len(values) + [False])
+        expected = merit.smooth_max(d, tau=tau, augment=augment, labelled=labelled)
+        assert _comparison.smooth_max(values, tau, augment) == pytest.approx(expected.item(), rel=1e-12, abs=1e-12)
+
+
+DENSE = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+
+
+@pytest.mark.parametrize("bad", [0.0, torch.inf, -torch.inf, torch.nan])
+@pytest.mark.parametrize("kinds", [[kind] for kind in DENSE] + [DENSE, [torch.float32, torch.complex64]], ids=str)
+def test_gradients_checked_at_once_are_those_checked_one_kind_after_the_other(
+    kinds: list[torch.dtype], bad: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parameters = [nn.Parameter(torch.ones(3, dtype=kind)) for kind in kinds]
+    ranks, optimizer = Ranks(nn.ParameterList(parameters)), SGD(parameters)
+    gradients = [torch.tensor([0.1, -3e-5, bad]).to(p) for p in parameters]
+    for p, gradient in zip(parameters, gradients, strict=True):
+        p.grad = gradient.clone()
+    at_once = bool(_gradients.nonfinite_gradients(ranks, optimizer))
+    with monkeypatch.context() as patch:
+        patch.setattr(_gradients, "_check_at_once", lambda *_: None)
+        assert at_once == bool(_gradients.nonfinite_gradients(ranks, optimizer)) == (bad != 0)
+    torch.testing.assert_close([p.grad for p in parameters], gradients, rtol=0.0, atol=0.0, equal_nan=True)
+    for p in parameters:
+        p.grad = torch.zeros_like(p)
+    assert not _gradients.nonfinite_gradients(ranks, optimizer)  # what was found before does not stay
 
 
 @pytest.mark.parametrize("name", ["SIMS", "SIMS joint", "LogMerit", "EW"])

@@ -1,6 +1,6 @@
 """LogMerit: SIMS with one copy of the model."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import ClassVar, final
 
@@ -83,7 +83,7 @@ class LogMerit(Scalarization):
 
     def closed_form(self, losses: Tensor, labelled: Tensor | None) -> tuple[Tensor, Tensor]:
         losses = self._above_floor(losses, labelled)
-        d = self._compare(losses, labelled)
+        d = self._compare(losses, labelled, _LOG.difference_of_values)
         value = merit.smooth_max(d, tau=self.tau, augment=self.augment, labelled=labelled)
         return value, merit.simplex(d, tau=self.tau, augment=self.augment, labelled=labelled) / losses
 
@@ -93,10 +93,12 @@ class LogMerit(Scalarization):
         floor: Tensor = self.floor * self.first_losses(losses, labelled)
         return losses + floor
 
-    def _compare(self, losses: Tensor, labelled: Tensor | None) -> Tensor:
+    def _compare(
+        self, losses: Tensor, labelled: Tensor | None, difference: Callable[[Tensor, Tensor], Tensor] = _LOG.difference
+    ) -> Tensor:
         """Return d and, in training mode, move the reference."""
         reference = self._start_at_first_loss("reference", losses, labelled)
-        d = _LOG.difference(losses, reference if labelled is None else reference.where(labelled, 1))
+        d = difference(losses, reference if labelled is None else reference.where(labelled, 1))
         if self.preference is not None:
             d = d + self.preference.like(losses).log()
         if self.training:

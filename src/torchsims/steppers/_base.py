@@ -69,7 +69,7 @@ class Stepper(Saved, Generic[R]):
         self._generators = RandomGenerators(model, generators)
         self._renormalized = renormalized_weights(model)
         self._tasks = Tasks(expected=None if tasks is None else tuple(tasks))
-        self._transaction: Transaction[R] = Transaction(Modes(self._ranks.device), lambda: None)
+        self._transaction: Transaction[R] = Transaction(Modes.now(self._ranks.autocast_kinds), lambda: None)
         self._transaction.commit()
         self._copies = Copies(), Copies()  # for the optimizers of an update
         self._dropped = Notice(DROPPED)
@@ -102,7 +102,7 @@ class Stepper(Saved, Generic[R]):
             scaler = None
         if scaler is not None and has_unscaled(scaler, self._optimizers()):
             scaler.update()  # the loop has not called it since the last step
-        modes = Modes(self._ranks.device)
+        modes = Modes.now(self._ranks.autocast_kinds)
         transaction: Transaction[R] = Transaction(modes, partial(self._forget, scaler, self._accumulated))
         self._transaction = transaction
         try:
@@ -118,7 +118,8 @@ class Stepper(Saved, Generic[R]):
                     modes=modes,
                 )
                 self._save(batch)
-                self._ranks.broadcast(lambda: [tensor for each in self._all_buffers() for tensor in each.tensors()])
+                if self._ranks.size > 1:
+                    self._ranks.broadcast(lambda: [tensor for each in self._all_buffers() for tensor in each.tensors()])
                 self._drop_gradients()
                 report = self._gradients(batch, scaler)
                 if report.skipped is not None:
@@ -230,8 +231,8 @@ class Stepper(Saved, Generic[R]):
         """Return functions that restore what a step may change besides statistics, parameters and optimizers."""
         values = [value_restorer(self._renormalized)] if self._renormalized else []
         buffers = [each.snapshot() for each in self._all_buffers()] if self._buffers.names else []
-        tasks = partial(vars(self._tasks).update, vars(self._tasks).copy())
-        return [*buffers, *values, *self._ranks.reversals(), tasks, self._drop_gradients]
+        tasks = [] if self._tasks.agreed else [partial(vars(self._tasks).update, vars(self._tasks).copy())]
+        return [*buffers, *values, *self._ranks.reversals(), *tasks, self._drop_gradients]
 
     def _all_parameters(self) -> Sequence[nn.Parameter]:
         """Return the trainable parameters of all copies."""

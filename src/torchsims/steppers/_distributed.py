@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from torchsims.steppers._buckets import buckets, unflatten
 from torchsims.steppers._model_checks import check_wrapped
-from torchsims.steppers._modes import NOTHING
+from torchsims.steppers._modes import NOTHING, autocast_kinds
 from torchsims.steppers._torch_private import hook_restorer, outermost
 
 __all__ = ["Ranks"]
@@ -27,6 +27,7 @@ class Ranks:
     Attributes:
         size: the number of ranks.
         device: the device of the model.
+        autocast_kinds: the types of devices whose autocast may be in use around it.
         wrapped: whether a wrapper averages the gradients over the ranks.
         sharded: whether each rank holds a part of every parameter.
     """
@@ -35,6 +36,8 @@ class Ranks:
         self.size, self.wrapped, self.sharded = 1, False, False
         self.device = next(model.parameters()).device
         self.one = torch.ones((), dtype=torch.float32, device=self.device)  # for kernels that take a factor
+        self.found = torch.zeros(1, dtype=torch.float32, device=self.device)  # and return a number
+        self.autocast_kinds = autocast_kinds(self.device)
         self._ddp: Any = None
         self._shards: list[Any] = []
         self._entrances: list[nn.Module] = []

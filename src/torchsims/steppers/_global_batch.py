@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, repeat
 from math import isfinite
+from operator import attrgetter
 from typing import Protocol, final
 
 import torch
@@ -14,6 +15,8 @@ from torchsims.steppers._distributed import Ranks
 from torchsims.steppers._passes import Tasks
 
 __all__ = ["GlobalBatch", "Sums", "check_bounds", "check_counts", "check_losses", "reduce_losses", "to_host"]
+
+_IS_CPU = attrgetter("is_cpu")
 
 
 class Sums(Protocol):
@@ -114,8 +117,10 @@ def _known(losses: Tensor, mask: Tensor | None) -> Tensor:
 
 def to_host(*tensors: Tensor | None) -> list[list[float]]:
     """Return the values of scalars and vectors, fetched at once: the only moment of a step that waits for a device."""
-    # In their common type: not every device has double precision.
     present = [each for each in tensors if each is not None]
+    if all(map(_IS_CPU, present)):  # no device to wait for
+        return [[] if each is None else each.tolist() if each.ndim else [each.item()] for each in tensors]
+    # In their common type: not every device has double precision.
     numbers = iter(torch.hstack(present).tolist())
     values = map(list, map(islice, repeat(numbers), map(Tensor.numel, present)))
     return [[] if each is None else next(values) for each in tensors]

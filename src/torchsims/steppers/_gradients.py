@@ -42,7 +42,7 @@ def reduce_and_unscale(
     Losses that are not ``connected`` to any parameter, because no rank has a label, have zero gradients.
     """
     ranks.reduce_gradients(parameters)
-    if all(p.grad is None for p in parameters):  # then on every rank
+    if not any(map(is_not, map(_GRAD, parameters), repeat(None))):  # then on every rank
         if not ranks.all(torch.tensor(not connected, device=ranks.device)):
             raise ValueError(
                 "The closure should compute the losses with the model it is given. "
@@ -55,12 +55,24 @@ def reduce_and_unscale(
 
 
 def nonfinite_gradients(ranks: Ranks, *optimizers: Optimizer) -> Tensor:
-    """Return a number that is not zero if any gradient is NaN or infinite, on any rank."""
+    """Return a number that is not zero if any gradient is NaN or infinite, on any rank; valid until the next call."""
     found = [*map(_GRAD, chain.from_iterable(map(parameters_of, optimizers)))]
     gradients = [*compress(found, map(is_not, found, repeat(None)))]
-    if {*map(_KIND, gradients)} == {(ranks.device, torch.float32, torch.strided)} and not ranks.sharded:  # as usual
-        return ranks.sum(unscale_and_check_(gradients, ranks.one))
+    number = None if ranks.sharded else _check_at_once(gradients, ranks)
+    if number is not None:
+        return ranks.sum(number)
     return _multiply_and_check(list(map(ranks.local, gradients)), ranks.one, ranks)
+
+
+def _check_at_once(gradients: list[Tensor], ranks: Ranks) -> Tensor | None:
+    """Return a number that is not zero if any gradient is NaN or infinite, or nothing if one kernel cannot say it."""
+    # On a processor it can for all dtypes, and raises where a gradient is sparse or complex.
+    if not ranks.one.is_cpu and {*map(_KIND, gradients)} != {(ranks.device, torch.float32, torch.strided)}:
+        return None
+    try:
+        return unscale_and_check_(gradients, ranks.one, ranks.found)
+    except RuntimeError:
+        return None
 
 
 def all_finite(tensors: Sequence[Tensor], ranks: Ranks) -> Tensor:

@@ -7,7 +7,7 @@ from typing import Any, final
 
 import torch
 
-__all__ = ["NOTHING", "Modes"]
+__all__ = ["NOTHING", "Modes", "autocast_kinds"]
 
 NOTHING = nullcontext()
 """A context that does nothing; it can be entered any number of times, and need not be made for each."""
@@ -15,28 +15,32 @@ NOTHING = nullcontext()
 
 @final
 class Modes:
-    """The modes of torch as they are now.
+    """The modes of torch at some time; :meth:`now` returns them.
 
     Args:
-        device: the device of the model.
+        gradients: whether gradients are enabled.
+        cached: whether autocast keeps the casts of parameters.
+        kinds: the types of devices, whether autocast is enabled for them, and its dtype.
+
+    Attributes:
+        autocast: whether autocast is enabled for any device.
     """
 
-    def __init__(self, device: torch.device) -> None:
-        self._gradients, self._cache = torch.is_grad_enabled(), torch.is_autocast_cache_enabled()
-        self._autocast = [
-            (kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind))
-            for kind in _autocast_kinds(device.type)
-        ]
+    def __init__(self, gradients: bool, cached: bool, kinds: tuple[tuple[str, bool, torch.dtype], ...]) -> None:
+        self._gradients, self._cached, self._kinds = gradients, cached, kinds
         self._blocks = [
-            partial(torch.autocast, kind, dtype, cache_enabled=self._cache)
-            for kind, enabled, dtype in self._autocast
-            if enabled
+            partial(torch.autocast, kind, dtype, cache_enabled=cached) for kind, enabled, dtype in kinds if enabled
         ]
+        self.autocast = bool(self._blocks)
 
-    @property
-    def autocast(self) -> bool:
-        """Whether autocast is enabled for any device."""
-        return bool(self._blocks)
+    @staticmethod
+    def now(kinds: Sequence[str]) -> "Modes":
+        """Return the modes as they are now, with autocast for those types of devices."""
+        return _modes(
+            torch.is_grad_enabled(),
+            torch.is_autocast_cache_enabled(),
+            tuple([(kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in kinds]),
+        )
 
     def for_step(self) -> AbstractContextManager[Any]:
         """Return a context with gradients, outside of the autocast blocks, which are meant for the closure."""
@@ -51,16 +55,18 @@ class Modes:
     def restore(self) -> None:
         """Enable gradients and autocast as they were, should a block with them be interrupted."""
         torch.set_grad_enabled(self._gradients)
-        torch.set_autocast_cache_enabled(self._cache)
-        for kind, enabled, dtype in self._autocast:
+        torch.set_autocast_cache_enabled(self._cached)
+        for kind, enabled, dtype in self._kinds:
             torch.set_autocast_enabled(kind, enabled)
             torch.set_autocast_dtype(kind, dtype)
 
 
-@cache
-def _autocast_kinds(device_type: str) -> tuple[str, ...]:
+_modes = cache(Modes)  # most steps have those of the step before
+
+
+def autocast_kinds(device: torch.device) -> tuple[str, ...]:
     """Return the types of devices whose autocast may be in use around a model: its own and the host."""
-    return tuple(kind for kind in sorted({"cpu", device_type}) if torch.amp.is_autocast_available(kind))
+    return tuple(kind for kind in sorted({"cpu", device.type}) if torch.amp.is_autocast_available(kind))
 
 
 @final

@@ -63,15 +63,17 @@ class RandomGenerators:
 
     def capture(self) -> Noise:
         """Capture the states of all generators."""
+        host = torch.default_generator
         replays: list[Callable[[], Any]] = [
-            partial(torch.set_rng_state, torch.get_rng_state()),
+            partial(host.set_state, host.get_state()),
             self._python.capture(),
             self._numpy.capture(),
         ]
         for device in self._devices:
             module = torch.get_device_module(device)
             replays.append(partial(module.set_rng_state, module.get_rng_state(device), device))
-        replays += [partial(set_state, get_state()) for get_state, set_state in map(_access, self.own)]
+        for get_state, set_state in map(_access, self.own):
+            replays.append(partial(set_state, get_state()))
         return Noise(replays)
 
 
@@ -93,36 +95,32 @@ class _GlobalOfPython:
     def __init__(self) -> None:
         self._generator: Any = getattr(random.getstate, "__self__", None)
         inside = getattr(type(self._generator), "__basicsize__", 0) >= object.__basicsize__ + 4 * _WORDS
-        self._memory = _words_at(id(self._generator) + object.__basicsize__) if inside else None
+        self._memory: Any = _words_at(id(self._generator) + object.__basicsize__) if inside else None
         self._state: Any = None
-        self._seen: tuple[bytes, float | None] | None = None
+        self._seen: tuple[bytearray, float | None] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), ()  # another process has it elsewhere
 
     def capture(self) -> Callable[[], None]:
-        seen = self._look()
-        if seen is None or seen != self._seen:
+        if not self._shows(self._seen):
             self._state = random.getstate()
-            self._seen = seen = self._checked(seen)
-        state = self._state
+            self._seen = self._look()
+        return partial(self._replay, self._seen, self._state)
 
-        def replay() -> None:
-            if seen is None or self._look() != seen:
-                random.setstate(state)
+    def _replay(self, seen: tuple[bytearray, float | None] | None, state: Any) -> None:
+        if not self._shows(seen):
+            random.setstate(state)
 
-        return replay
+    def _shows(self, seen: tuple[bytearray, float | None] | None) -> bool:
+        """Return whether the memory holds what was seen, and so does the place of the second of two normal numbers."""
+        return seen is not None and seen[0] == self._memory and seen[1] == self._generator.gauss_next
 
-    def _look(self) -> tuple[bytes, float | None] | None:
-        """Return the memory, and the second of a pair of normal numbers, which is kept elsewhere."""
-        return None if self._memory is None else (self._memory.raw, self._generator.gauss_next)
-
-    def _checked(self, seen: tuple[bytes, float | None] | None) -> tuple[bytes, float | None] | None:
-        """Return what was seen, if it is the state that Python returns; else look no more."""
+    def _look(self) -> tuple[bytearray, float | None] | None:
+        """Return what the memory holds, if it is the state that Python has returned."""
         _, (*words, position), spare = self._state
-        if seen != (struct.pack(f"{_WORDS}I", position, *words), spare):
-            self._memory = seen = None
-        return seen
+        seen = bytearray(struct.pack(f"{_WORDS}I", position, *words)), spare
+        return seen if self._shows(seen) else None
 
 
 @final
@@ -135,34 +133,32 @@ class _GlobalOfNumpy:
 
     def __init__(self) -> None:
         self._state: dict[str, Any] | None = None
-        self._memory = b""
+        self._seen: bytearray | None = None
         self._generator: Any = None
-        self._words: ctypes.Array[ctypes.c_char] | None = None
+        self._words: Any = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), ()  # another process has it elsewhere
 
     def capture(self) -> Callable[[], None]:
-        memory = self._read_memory()
-        if self._state is None or self._state["has_gauss"] or memory is None or memory != self._memory:
+        words = self._memory()
+        if self._state is None or self._state["has_gauss"] or words is None or self._seen != words:
             self._state = np.random.get_state(legacy=False)
-            self._memory = memory or b""
-        state = self._state
+            self._seen = None if words is None else bytearray(words)
+        return partial(self._replay, self._seen, self._state)
 
-        def replay() -> None:
-            if state["has_gauss"] or memory is None or self._read_memory() != memory:
-                np.random.set_state(state)
+    def _replay(self, seen: bytearray | None, state: dict[str, Any]) -> None:
+        if state["has_gauss"] or seen is None or seen != self._memory():
+            np.random.set_state(state)
 
-        return replay
-
-    def _read_memory(self) -> bytes | None:
+    def _memory(self) -> Any:
         """Return the memory of the generator, unless it is of another kind."""
         generator = np.random.mtrand.get_bit_generator()
         if generator is not self._generator:
             self._generator = generator
             known = isinstance(generator, np.random.MT19937)
             self._words = _words_at(generator.ctypes.state_address) if known else None
-        return None if self._words is None else self._words.raw
+        return self._words
 
 
 def _access(generator: Generator) -> tuple[Callable[[], Any], Callable[[Any], Any]]:

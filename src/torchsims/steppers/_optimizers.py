@@ -41,7 +41,7 @@ _CONSTANT_TYPES = {*_CONSTANT}
 _OF_TORCH = {each for each in vars(torch.optim).values() if isinstance(each, type)}  # which hold no other optimizer
 _TENSORS = {Tensor, nn.Parameter}
 _PARAMS = itemgetter("params")
-_KIND = attrgetter("dtype", "device")
+_DTYPE = attrgetter("dtype")
 
 
 def make_optimizer(
@@ -173,7 +173,7 @@ class Copies:
 
     def make(self, tensors: list[Tensor]) -> list[Tensor]:
         """Return copies of the values, which hold until the next call."""
-        kinds = [*map(Tensor.numel, tensors), *map(_KIND, tensors)]
+        kinds = [*map(Tensor.numel, tensors), *map(_DTYPE, tensors)]
         known = kinds == self._kinds and all(map(is_, tensors, self._tensors))
         if known and self._values:
             overwrite_ordinary(self._values, tensors)
@@ -280,5 +280,9 @@ def same_options(first: Optimizer, second: Optimizer) -> bool:
 
 
 def parameters_of(optimizer: Optimizer) -> list[nn.Parameter]:
-    """Return the parameters of all groups."""
+    """Return the parameters of all groups, in a list that is not to be changed."""
+    groups = optimizer.param_groups
+    if len(groups) == 1:
+        parameters: list[nn.Parameter] = groups[0]["params"]
+        return parameters
     return list(chain.from_iterable(map(_PARAMS, optimizer.param_groups)))

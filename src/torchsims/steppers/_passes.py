@@ -27,12 +27,13 @@ class Tasks:
         names: the tasks in the order of every tensor of losses; empty before the first step.
         named: whether the closure names its tasks.
         expected: the tasks that the method was made for, in its order, if it was.
+        agreed: whether all ranks are known to have the same tasks; none of this changes any more.
     """
 
     names: tuple[str, ...] = ()
     named: bool = False
     expected: tuple[str, ...] | None = None
-    _agreed: bool = False
+    agreed: bool = False
 
     @property
     def order(self) -> tuple[str, ...]:
@@ -58,7 +59,7 @@ class Tasks:
 
     def agree(self, ranks: Ranks) -> None:
         """Check once that all ranks have the same tasks."""
-        if self._agreed or ranks.size == 1:
+        if self.agreed:
             return
         for rank, names in enumerate(ranks.gather(self.names)):
             if names != self.names:
@@ -66,7 +67,7 @@ class Tasks:
                     f"The closure should return the same tasks on every rank. "
                     f"Found {list(self.names)} here and {list(names)} on rank {rank}."
                 )
-        self._agreed = True
+        self.agreed = True
 
     def by_name(self, values: Sequence[float]) -> dict[str, float]:
         """Return values in order as values by name."""
@@ -115,7 +116,7 @@ class Batch:
             output = self._call(module, micro_batch)
         reading = read(output, self.tasks.order)
         self.tasks.check(reading)
-        if torch.is_grad_enabled():
+        if (reading.constant or self.ranks.wrapped) and torch.is_grad_enabled():
             self._require_grad(reading)
         return reading
 
@@ -180,7 +181,7 @@ class Pass:
         if batch.single:
             first = readings[0]
             self.total, self.count, self.aux = first.total.detach(), first.counted, first.aux
-            self.scalars = first.scalars
+            self.scalars = first.counted is None
             return
         self.total = torch.stack([reading.total.detach() for reading in readings]).sum(0)
         self.count = torch.stack([reading.count for reading in readings]).sum(0)

@@ -44,8 +44,7 @@ def clones(tensors: Sequence[Tensor]) -> list[Tensor]:
     if not tensors:
         return []
     if are_ordinary(tensors) and hasattr(torch, "_foreach_clone"):  # since torch 2.13
-        with torch.no_grad():
-            return list(torch._foreach_clone(list(tensors)))
+        return list(_without_gradients(torch._foreach_clone, list(tensors)))
     return [tensor.detach().clone() for tensor in tensors]
 
 
@@ -63,10 +62,15 @@ def overwrite(tensors: Sequence[Tensor], values: Sequence[Tensor]) -> None:
 
 def overwrite_ordinary(tensors: list[Tensor], values: list[Tensor]) -> None:
     """Copy values into tensors, in place, where all of them are known to be ordinary."""
+    _without_gradients(torch._foreach_copy_, tensors, values)
+
+
+def _without_gradients(operator: Callable[..., Any], *tensors: list[Tensor]) -> Any:
+    """Call an operator inside `torch.no_grad`, which takes many more steps of Python."""
     enabled = torch.is_grad_enabled()
     try:  # an interrupt may come at any time
-        torch._C._set_grad_enabled(False)  # `torch.no_grad` does the same, in many more steps of Python
-        torch._foreach_copy_(tensors, values)
+        torch._C._set_grad_enabled(False)
+        return operator(*tensors)
     finally:
         torch._C._set_grad_enabled(enabled)
 
@@ -104,8 +108,8 @@ class Structure:
 
         It is quick to make and to compare: a step looks at it before anything else.
         """
-        everything = chain.from_iterable(map(dict.values, self._tables))
-        names = chain.from_iterable(self._tables)
+        filled = [*filter(None, self._tables)]
+        names, everything = chain.from_iterable(filled), chain.from_iterable(map(dict.values, filled))
         return [*map(len, self._tables), *names, *map(id, everything), *map(_KIND, self._parameters)]
 
 
@@ -147,13 +151,14 @@ def share_hooks(sources: Sequence[Tensor], targets: Sequence[Tensor]) -> None:
                 setattr(target, name, hooks(source))
 
 
-def unscale_and_check_(gradients: list[Tensor], factor: Tensor) -> Tensor:
+def unscale_and_check_(gradients: list[Tensor], factor: Tensor, found: Tensor | None = None) -> Tensor:
     """Multiply gradients of one device and dtype by a factor; return one nonzero number if any is NaN or infinite.
 
-    This is the kernel of `GradScaler`: exact, and many times faster than a maximum norm.
+    This is the kernel of `GradScaler`: exact, and many times faster than a maximum norm. The number is in ``found``,
+    or in a new tensor.
     """
     # The kernel expects single precision, whatever the default dtype and that of the gradients are.
-    found = torch.zeros(1, dtype=torch.float32, device=factor.device)
+    found = torch.zeros(1, dtype=torch.float32, device=factor.device) if found is None else found.zero_()
     torch._amp_foreach_non_finite_check_and_unscale_(gradients, found, factor)
     return found
 

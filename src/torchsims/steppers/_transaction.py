@@ -50,11 +50,11 @@ class Transaction(Generic[R]):
 
     def if_failed(self, *reversals: Reversal) -> None:
         """Call these if the step fails, the last one first, and before what was given before."""
-        self._failure = [*reversed(reversals), *self._failure]
+        self._failure.extend(reversals)
 
     def if_unused(self, *reversals: Reversal) -> None:
         """Call these if the step fails or its gradients are not used, in the same order."""
-        self._unused = [*reversed(reversals), *self._unused]
+        self._unused.extend(reversals)
 
     def commit(self) -> None:
         """Keep all that the step has changed, and release what would undo it."""
@@ -64,9 +64,11 @@ class Transaction(Generic[R]):
 
     def drop(self) -> None:
         """Undo what a backward pass without an update has changed in the method itself."""
-        if self._open and self.report is not None and self.report.skipped is None:
+        if not self._open:
+            return
+        if self.report is not None and self.report.skipped is None:
             with _delayed_interrupts():
-                for reversal in self._unused:
+                for reversal in reversed(self._unused):
                     reversal()
         self.commit()
 
@@ -75,7 +77,7 @@ class Transaction(Generic[R]):
         _closure_runs.set(False)
         self._modes.restore()
         with _delayed_interrupts():
-            for reversal in (*self._failure, *self._unused):
+            for reversal in (*reversed(self._failure), *reversed(self._unused)):
                 reversal()
 
     def fail(self) -> None:
@@ -109,10 +111,11 @@ class running_closure:  # noqa: N801  # used as a function, and a class is quick
         _closure_runs.set(False)
         if torch.is_grad_enabled() is not self._enabled:
             torch.set_grad_enabled(self._enabled)
-        if isinstance(error, RuntimeError) and _raised_by_backward(error):
+        if kind is None:
+            if any(map(is_not, map(_GRAD, self._parameters), self._gradients)):
+                raise RuntimeError(_BACKWARD)
+        elif isinstance(error, RuntimeError) and _raised_by_backward(error):
             raise RuntimeError(_BACKWARD) from error
-        if kind is None and any(map(is_not, map(_GRAD, self._parameters), self._gradients)):
-            raise RuntimeError(_BACKWARD)
 
 
 def _raised_by_backward(error: BaseException) -> bool:

@@ -124,7 +124,7 @@ class GradientProbe:
         if torch.is_inference_mode_enabled():
             raise RuntimeError("Gradients should be measured outside `torch.inference_mode`. Found it enabled.")
         self._check_replicas(lambda: [(f"`{name}`", p) for name, p in zip(self._names, self._parameters, strict=True)])
-        modes = Modes(self._ranks.device)
+        modes = Modes.now(self._ranks.autocast_kinds)
         transaction: Transaction[Report] = Transaction(modes, lambda: None)
         values = value_restorer(self._renormalized)
         transaction.if_failed(self._buffers.snapshot(), values, *self._ranks.reversals())

@@ -100,7 +100,7 @@ class Scalarized(Stepper[ObjectiveReport]):
         self._scalar_losses: Tensor | None = None
 
     def _gradients(self, batch: Batch, scaler: GradScaler | None) -> ObjectiveReport:
-        early = self._early_coefficients(batch)
+        early = None if batch.single else self._early_coefficients(batch)
         here = Pass(batch, self.model, self._buffers, keep_graph=batch.single, coefficients=early)
         (reduced,) = self._reduce_losses(here)
         self.scalarization.name_tasks(self._tasks.names)
@@ -140,7 +140,7 @@ class Scalarized(Stepper[ObjectiveReport]):
         Several micro-batches then need one forward pass each. That the closure returns scalars, which count one each,
         is known from the second step on; the first step takes the general way to the same numbers.
         """
-        if batch.single or self._scalar_losses is None or not self.scalarization.linear or self.normalizer is not None:
+        if self._scalar_losses is None or not self.scalarization.linear or self.normalizer is not None:
             return None
         ones = torch.ones_like(self._scalar_losses)
         training = self.scalarization.training

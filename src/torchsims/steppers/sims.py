@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from itertools import compress
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from torch import Tensor, nn
@@ -10,7 +11,7 @@ from torch.optim import Optimizer
 
 from torchsims._statistics import FirstLosses
 from torchsims.normalizers import Normalizer
-from torchsims.steppers._comparison import Comparison, compare
+from torchsims.steppers._comparison import Comparison, compare, smooth_max
 from torchsims.steppers._global_batch import GlobalBatch, check_counts, check_losses, to_host
 from torchsims.steppers._gradients import (
     add_proximal,
@@ -263,14 +264,13 @@ class SIMS(TwoCopies):
         aux: Any,
         scaled: bool,
     ) -> MeritReport:
-        h = compared.smooth
-        if self.prox:
-            h = h + 0.5 * self.prox * squared_distance(self._theta, self._challenger.parameters, self._ranks)
+        theirs = self._challenger.parameters
+        distance = squared_distance(self._theta, theirs, self._ranks) if self.prox else None
         nonfinite = nonfinite_gradients(self._ranks, *self._optimizers())
         floor = self._first.first if self._first is not None and self.transform.needs_reference else None
-        counts, labelled, losses, rivals, w, c, (value,), (bad,), first, *found = to_host(
+        counts, labelled, losses, rivals, w, c, d, distances, (bad,), first, *found = to_host(
             *(here.counted, here.mask, here.losses, there.losses, compared.weights, here.per_loss(compared.for_theta)),
-            *(h, nonfinite, floor, *tensors_of(*terms)),
+            *(compared.differences, distance, nonfinite, floor, *tensors_of(*terms)),
         )
         labelled = labelled or [True] * len(losses)
         by_name = self._tasks.by_name
@@ -292,7 +292,7 @@ class SIMS(TwoCopies):
             challenger=by_name(nan_if_unlabelled(rivals, labelled)),
             weights=by_name(w),
             coefficients=by_name(c),
-            merit=value,
+            merit=smooth_max([*compress(d, labelled)], self.tau, self.augment) + 0.5 * self.prox * sum(distances),
             aux=aux,
             skipped=skipped,
             regularizer=regularizer,
