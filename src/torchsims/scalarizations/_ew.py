@@ -27,6 +27,6 @@ class EW(Scalarization):
 
     def closed_form(self, losses: Tensor, labelled: Tensor | None) -> tuple[Tensor, Tensor]:
         if labelled is None:
-            w = torch.full_like(losses, 1 / losses.shape[-1])
-            return torch.linalg.vecdot(w, losses), w
+            m = losses.shape[-1]
+            return losses.sum(-1) / m, torch.full_like(losses, 1 / m)
         return self.objective(losses, labelled), labelled / labelled.sum(-1, keepdim=True, dtype=losses.dtype)
