@@ -38,6 +38,8 @@ TRUNKS: dict[str, dict[str, Any]] = {
 SIZES = tuple(TRUNKS)
 """Names of the configurations."""
 
+HUB = "facebook/sam2.1-hiera-"  # with the name of a size, the hub id of published weights
+
 TOY_WIDTH, WIDTH = 32, 256  # channels between the neck and the end of the decoder
 
 

@@ -13,7 +13,7 @@ from torchsims.models.dense.blocks import resize
 from torchsims.models.outputs import check_outputs, make_per_task
 from torchsims.models.regularized import Regularized
 from torchsims.models.sam2.adapters import MultiLoRA, TaskTensor
-from torchsims.models.sam2.configs import SIZES, sam2_config
+from torchsims.models.sam2.configs import HUB, SIZES, sam2_config
 from torchsims.models.sources import check_name, check_source
 from torchsims.registry import choose
 
@@ -21,7 +21,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, as Sam2
 STRIDE = 32  # stride of the deepest level; the windows of the trunk need a multiple of it
 EMBEDDING_STRIDE = 16  # stride of the level that the decoders attend to
 ADAPTERS = ("lora", "multilora", "mtsam")
-LARGE = "facebook/sam2.1-hiera-large"
+LARGE = f"{HUB}large"
 
 
 @final

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers import Sam2Config, Sam2Model
 
+from torchsims.models.sam2.configs import HUB, SIZES, sam2_config
 from torchsims.models.sources import load_pretrained
 
 PROMPT_NOISE = 0.02  # without it all channels of a task would start equal; as large as the initial weights of Sam2
@@ -34,6 +35,8 @@ def make_source(encoder: Any) -> Any:
             f"Parameter `encoder` should be a folder, a hub id or a `Sam2Config`. Found a {type(encoder).__name__}."
         )
     name = fspath(encoder)
+    if torch.get_default_device().type == "meta":  # shapes only: no weights are read
+        return Sam2Model(_config(name))
     # Sam2VisionModel would read the same folder, find none of its keys, and stay random without an error.
     source, info = load_pretrained(
         name,
@@ -42,6 +45,13 @@ def make_source(encoder: Any) -> Any:
     )
     _raise_if_mismatched(name, info)
     return source
+
+
+def _config(name: str) -> Any:
+    """Return the configuration of a folder or a hub id; those of the published weights need no hub."""
+    if name.startswith(HUB) and name.removeprefix(HUB) in SIZES:
+        return sam2_config(name.removeprefix(HUB))
+    return load_pretrained(name, "a Sam2 checkpoint", Sam2Config.from_pretrained)
 
 
 def _raise_if_mismatched(encoder: str, info: dict[str, Any]) -> None:
