@@ -257,6 +257,20 @@ def test_a_gradient_of_zero_is_the_vector_of_mgda() -> None:
         assert weights(MGDA(normalize), g).tolist() == [0, 0, 0, 1]
 
 
+@pytest.mark.parametrize("normalize", ["loss", "loss+norm"])
+def test_losses_whose_squares_underflow_give_no_weights_of_mgda(normalize: Any) -> None:
+    """The entries of their Gramian have underflowed too, and are no gradients of zero."""
+    g, losses = rows(2, "like").float(), torch.tensor([2.0, 3.0])
+    expected = MGDA(normalize)(g, losses)
+    for small in (1e-10, 1e-25):
+        unit = torch.tensor([small, 1.0])
+        found = MGDA(normalize)(g * unit[:, None], losses * unit)
+        if small == 1e-25:
+            assert found.isnan().all()
+        elif normalize == "loss":  # the other divides by the units twice
+            torch.testing.assert_close(found, expected)
+
+
 # All
 
 

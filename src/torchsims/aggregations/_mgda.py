@@ -47,7 +47,8 @@ class MGDA(WeightedAggregation):
 
     def weights(self, gramian: Tensor, losses: Tensor, labelled: Tensor) -> Tensor:
         host = to_host(gramian)
-        if not np.isfinite(host).all():
+        underflows = self.positive and not (losses * losses).all()  # then a gradient only seems to be zero
+        if underflows or not np.isfinite(host).all():
             return torch.full_like(gramian[0], torch.nan)
         lengths, n = np.sqrt(host.diagonal()), np.ones(len(host))
         if "loss" in self.normalize:
