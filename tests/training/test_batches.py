@@ -66,6 +66,19 @@ def test_a_data_set_without_batches_is_asked_for_plain_numbers() -> None:
     assert {type(index) for index in asked} == {int}
 
 
+def test_places_of_items_are_wide_enough_for_offsets_in_a_file() -> None:
+    class Packed(Dataset[Any]):
+        def __len__(self) -> int:
+            return 600_000
+
+        def batch(self, items: Items) -> dict[str, torch.Tensor]:
+            return {"offset": torch.from_numpy(np.asarray(items) * 4096)}
+
+    order = training_batches(600_000, 64, 0, 0)
+    (first,) = load_batches(Packed(), [order[0].numpy()], 0)
+    assert torch.equal(first["offset"], order[0].long() * 4096)
+
+
 def test_items_may_be_a_list_or_an_array() -> None:
     data = InMemory({"x": torch.arange(12).view(6, 2)})
     batches = training_batches(6, 3, 0, 0)

@@ -1,6 +1,7 @@
 """Event files: their format, and when they are written."""
 
 import io
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -42,12 +43,26 @@ def test_all_steps_of_an_epoch_are_in_the_file_when_it_ends(tmp_path: Path) -> N
 
 
 def test_steps_of_a_long_epoch_are_in_the_file_before_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("torchsims.training.callbacks.time", iter([0.0, 0.0, 0.0, 0.9, 1.1, 1.2]).__next__)
+    now = 0.0
+    monkeypatch.setattr("torchsims.training.callbacks.monotonic", lambda: now)
     events = TensorBoard(tmp_path)
-    events.on_start(0, 4)
+    events.on_start(0, 6)
     written = []
-    for step in range(4):
+    for step, now in enumerate([0.0, 0.9, 1.1, 1.2, 5.0, 9.0]):  # noqa: B007  # read by the clock
         events.on_step(step, VALUES)
         written.append(len(steps_in(tmp_path)))
     events.on_end()
-    assert written == [0, 0, 3, 3]
+    assert written == [0, 0, 3, 3, 5, 6]
+
+
+def test_events_of_a_run_are_not_those_of_another(tmp_path: Path) -> None:
+    events = TensorBoard(tmp_path / "first")
+    events.on_start(0, 2)
+    events.on_step(1, VALUES)
+    shutil.rmtree(tmp_path / "first")
+    events.on_end()
+    events.on_end()  # as when another callback fails at its start
+    events.on_start(0, 2)
+    events.on_step(0, VALUES)
+    events.on_end()
+    assert steps_in(tmp_path / "first") == [0]

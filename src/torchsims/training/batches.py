@@ -55,7 +55,8 @@ def shards(items: Part, rank: int, ranks: int, parts: int) -> list[Part]:
 def load_batches(dataset: Dataset[Any], batches: Iterable[Items], workers: int) -> Iterator[Any]:
     """Yield the batches, each item with a leading dimension, loaded by ``workers`` processes or by this one."""
     if isinstance(dataset, Batched) and not workers:
-        loaded = map(dataset.batch, batches)
+        wide = (np.asarray(batch, np.int64) for batch in batches)  # offsets in a file may not fit into 32 bits
+        loaded = map(dataset.batch, wide)
         while found := list(islice(loaded, AHEAD if isinstance(dataset, InMemory) else 1)):
             yield from found
         return

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from os import getpid
 from pathlib import Path
 from socket import gethostname
-from time import time, time_ns
+from time import monotonic, time, time_ns
 from typing import Any, final
 
 from torchsims.diagnosis import GradientValues
@@ -65,6 +65,7 @@ class TensorBoard(Callback):
         self._folder = folder
         self._file: Any = None
         self._waiting: list[tuple[float, int, StepValues]] = []  # steps since the last write, with their times
+        self._written = 0.0
 
     def on_start(self, step: int, steps: int) -> None:
         from tensorboard.compat.proto.event_pb2 import Event, SessionLog
@@ -77,10 +78,11 @@ class TensorBoard(Callback):
         self._write(Event(wall_time=time(), step=step, file_version=VERSION))
         self._write(Event(wall_time=time(), step=step, session_log=SessionLog(status=SessionLog.START)))
         self._file.flush()
+        self._waiting, self._written = [], monotonic()
 
     def on_step(self, step: int, values: StepValues) -> None:
         self._waiting.append((time(), step, values))
-        if self._waiting[-1][0] - self._waiting[0][0] >= PERIOD:
+        if monotonic() - self._written >= PERIOD:
             self._write_waiting()
 
     def on_epoch(self, step: int, metrics: Metrics) -> None:
@@ -95,6 +97,7 @@ class TensorBoard(Callback):
         with self._file:
             if self._folder.is_dir():  # otherwise the run has failed for that reason
                 self._write_waiting()
+        self._file = None
 
     def _write_waiting(self) -> None:
         """Write the steps since the last write. One by one, between steps, each would take several times as long."""
@@ -104,6 +107,7 @@ class TensorBoard(Callback):
         for moment, step, values in waiting:
             self._add_scalars(moment, step, _scalars(values))
         self._file.flush()
+        self._written = monotonic()
 
     def _add_scalars(self, moment: float, step: int, values: Mapping[str, float]) -> None:
         """Write all values as one event: an event takes longer to write than a value."""
