@@ -6,6 +6,7 @@ One thread a test process: the models are small, and processes that share two co
 import os
 import sys
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 import pytest
 
@@ -47,19 +48,8 @@ def call(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
 @pytest.fixture(scope="session", autouse=True)
 def scenes_rendered_once() -> Iterator[None]:
     """Render the same scenes once in a process: most training runs of the tests share them."""
-    from torchsims.workloads.datasets import InMemory
-    from torchsims.workloads.scenes import SceneWorkload
-
-    rendered: dict[tuple[object, ...], InMemory] = {}
-    render = SceneWorkload.split
-
-    def split(self: SceneWorkload, name: str) -> InMemory:
-        scenes = self._scenes[name]
-        key = (scenes.split, scenes.size, scenes.seed, scenes.resolution, scenes.tasks)
-        if key not in rendered:
-            rendered[key] = render(self, name)
-        return rendered[key]
+    from torchsims.workloads import scenes
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SceneWorkload, "split", split)
+        patch.setattr(scenes, "_render", lru_cache(maxsize=None)(scenes._render.__wrapped__))
         yield

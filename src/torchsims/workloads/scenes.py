@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, final
 
+from torch import Tensor
+
 from torchsims.data import Scenes
 from torchsims.data.scenes import CHANNELS
 from torchsims.workloads.datasets import InMemory
@@ -55,10 +57,11 @@ class SceneWorkload(DenseWorkload):
     def split(self, name: str) -> InMemory:
         if name not in self._kept:
             scenes = self._scenes[name]
-            self._kept[name] = _render(name, scenes.size, scenes.seed, scenes.resolution, scenes.tasks)
+            columns = _render(name, scenes.size, scenes.seed, scenes.resolution, scenes.tasks)
+            self._kept[name] = InMemory({field: column.clone() for field, column in columns.items()})
         return self._kept[name]
 
 
 @lru_cache(maxsize=3)  # the splits of one data set: every run of a comparison takes the same
-def _render(split: str, size: int, seed: int, resolution: tuple[int, int], tasks: tuple[str, ...]) -> InMemory:
-    return InMemory(Scenes(split, size, seed, resolution, tasks).batch(range(size)))
+def _render(split: str, size: int, seed: int, resolution: tuple[int, int], tasks: tuple[str, ...]) -> dict[str, Tensor]:
+    return Scenes(split, size, seed, resolution, tasks).batch(range(size))
