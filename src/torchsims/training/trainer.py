@@ -132,7 +132,6 @@ class Trainer:
             "step": self.step_number,
             "method": self.method.state_dict(),
             "scaler": {} if self._scaler is None else self._scaler.state_dict(),
-            "schedules": [self.step_number] * len(self._peaks),
             "history": self.history.to_dict(),
             "starved": self._starvation.state_dict(),
         }
