@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset
 from torchsims.training.seeding import mix
 from torchsims.workloads import Batched, InMemory, Items
 
-AHEAD = 4  # batches of data in memory that are read together: one by one, between steps, each takes twice as long
+AHEAD = 16  # batches of data in memory that are read together: one by one, between steps, each takes twice as long
 Part = TypeVar("Part", list[int], NDArray[np.integer[Any]])
 
 
