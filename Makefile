@@ -53,6 +53,10 @@ test-versions: $(VENV)/.installed
 soak: $(VENV)/.installed
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m soak $(if $(HOURS),--hours $(HOURS)) $(if $(SEED),--seed $(SEED))
 
+# Without these, glibc gives memory back to the system in some steps and not in others, and page faults are measured.
+bench: export MALLOC_MMAP_THRESHOLD_ = 2000000000
+bench: export MALLOC_TRIM_THRESHOLD_ = 8000000000
+bench: export MALLOC_TOP_PAD_ = 268435456
 bench: $(VENV)/.installed
 	OMP_NUM_THREADS=1 $(BIN)/python bench/steps.py
 	OMP_NUM_THREADS=1 $(BIN)/python bench/aggregated.py

@@ -26,6 +26,7 @@ from scipy.stats import friedmanchisquare, rankdata, studentized_range, ttest_re
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 ALPHA = 0.05
 BASELINE = "EW"
+NAMES = {"FixedWeights": "fixed weights", "STCH, normalize yes": "STCH, normalized"}
 
 Ranks = dict[str, dict[str, list[float]]]
 """Mean rank of every run, by data set and label, in the order of the seeds."""
@@ -41,8 +42,13 @@ class Ranking:
 
 
 def read(kept: Path) -> list[dict[str, Any]]:
-    """Return the runs of all methods on one data set."""
-    return [run for path in sorted(kept.glob("*.json")) for run in json.loads(path.read_text())["runs"]]
+    """Return the runs of all methods on one data set, each with the label of its method without tuned options."""
+    found: list[dict[str, Any]] = []
+    for path in sorted(kept.glob("*.json")):
+        runs = json.loads(path.read_text())["runs"]
+        name = next(run["label"] for run in runs if not run["tuned"])
+        found += [{**run, "name": NAMES.get(name, name)} for run in runs]
+    return found
 
 
 def rank(runs: Sequence[Mapping[str, Any]], tuned: bool) -> dict[str, list[float]]:
@@ -50,22 +56,19 @@ def rank(runs: Sequence[Mapping[str, Any]], tuned: bool) -> dict[str, list[float
     found: dict[str, list[float]] = defaultdict(list)
     for seed in sorted({run["seed"] for run in runs}):
         rivals = [run for run in runs if (run["seed"], run["tuned"]) == (seed, tuned)]
-        higher = {} if not rivals else rivals[0]["higher_is_better"]
+        higher: Mapping[str, Mapping[str, bool]] = next(
+            (run["higher_is_better"] for run in rivals if run["failure"] is None), {}
+        )
         by_task = [_ranks(rivals, task, *next(iter(names.items()))) for task, names in higher.items()]
         for run, value in zip(rivals, np.mean(by_task, axis=0) if rivals else (), strict=True):
-            found[_name(run)].append(float(value))
+            found[run["name"]].append(float(value))
     return dict(found)
 
 
 def _ranks(rivals: Sequence[Mapping[str, Any]], task: str, name: str, higher_is_better: bool) -> NDArray[np.float64]:
-    values = np.array([run["metrics"][task][name] for run in rivals], dtype=float)
+    values = np.array([np.nan if run["failure"] else run["metrics"][task][name] for run in rivals], dtype=float)
     lower_is_better = np.nan_to_num(-values if higher_is_better else values, nan=np.inf, posinf=np.inf, neginf=-np.inf)
-    return np.asarray(rankdata(lower_is_better))  # 1 is the best; NaN comes last
-
-
-def _name(run: Mapping[str, Any]) -> str:
-    fixed = str(run["method"]).startswith("fixed")  # its label names the weights
-    return "fixed weights" if fixed else str(run["label"]).removesuffix(", tuned")
+    return np.asarray(rankdata(lower_is_better))  # 1 is the best; NaN, as that of a run that failed, comes last
 
 
 def average(ranks: Ranks) -> Ranking:
