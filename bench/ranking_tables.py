@@ -13,9 +13,9 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import nan, sqrt
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any
 
 import numpy as np
@@ -142,6 +142,28 @@ def print_ranks(title: str, ranks: Ranks) -> Ranking:
     return ranking
 
 
+def first_metric(run: Mapping[str, Any]) -> float:
+    """Return the mean over the tasks whose first metric is that of the first task; NaN if the run failed."""
+    if run["failure"]:
+        return nan
+    firsts = {task: next(iter(names)) for task, names in run["higher_is_better"].items()}
+    wanted = next(iter(firsts.values()))
+    return fmean(run["metrics"][task][name] for task, name in firsts.items() if name == wanted)
+
+
+def print_metrics(runs: Mapping[str, Sequence[Mapping[str, Any]]], order: Sequence[str]) -> None:
+    """Print the first metric with default and with tuned options, as means and standard deviations over seeds."""
+    print("\n| method |", " | ".join(f"{data} | {data}, tuned" for data in runs), "|")
+    print("|---|" + "---:|" * 2 * len(runs))
+    for name in order:
+        found = [
+            [first_metric(run) for run in of if (run["name"], run["tuned"]) == (name, tuned)]
+            for of in runs.values()
+            for tuned in (False, True)
+        ]
+        print(f"| {name} |", " | ".join(f"{fmean(v):.4f} ± {stdev(v):.4f}" if v else "" for v in found), "|")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--figure", type=Path, help="PNG file of the critical-difference diagrams")
@@ -152,6 +174,10 @@ def main() -> None:
         ranks = {data: rank(of, tuned) for data, of in runs.items() if any(run["tuned"] == tuned for run in of)}
         if ranks:
             found[title] = print_ranks(title, ranks)
+    if tuned_ranking := found.get("Tuned with 20 trials"):
+        print_metrics(
+            {data: of for data, of in runs.items() if any(run["tuned"] for run in of)}, [*tuned_ranking.ranks]
+        )
     if options.figure:
         diagram(found).savefig(options.figure, dpi=150)
 
