@@ -26,6 +26,7 @@ from scipy.stats import friedmanchisquare, rankdata, studentized_range, ttest_re
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 ALPHA = 0.05
 BASELINE = "EW"
+OURS = ("SIMS", "LogMerit")
 NAMES = {"FixedWeights": "fixed weights", "STCH, normalize yes": "STCH, normalized"}
 
 Ranks = dict[str, dict[str, list[float]]]
@@ -37,6 +38,7 @@ class Ranking:
     """Average ranks over data sets, best first, and how far apart two must be."""
 
     ranks: Mapping[str, float]
+    data: int
     p_value: float
     critical: float
 
@@ -85,7 +87,7 @@ def average(ranks: Ranks) -> Ranking:
     q = studentized_range.ppf(1 - ALPHA, k, np.inf) / sqrt(2)
     means = dict(sorted(zip(methods, order.mean(axis=0).tolist(), strict=True), key=lambda pair: pair[1]))
     p_value = friedmanchisquare(*order.T).pvalue if n > 1 else 1.0
-    return Ranking(means, float(p_value), float(q) * sqrt(k * (k + 1) / (6 * n)))
+    return Ranking(means, n, float(p_value), float(q) * sqrt(k * (k + 1) / (6 * n)))
 
 
 def against(of: Mapping[str, Sequence[float]], baseline: str = BASELINE) -> dict[str, str]:
@@ -110,21 +112,22 @@ def groups(ranking: Ranking) -> list[tuple[float, float]]:
 
 
 def diagram(rankings: Mapping[str, Ranking]) -> Figure:
-    """Return a critical-difference diagram per ranking: a line joins methods that are not told apart."""
+    """Return a critical-difference diagram per ranking: a line spans methods that are not told apart."""
     tallest = max(len(ranking.ranks) for ranking in rankings.values())
     figure = Figure(figsize=(4.4 * len(rankings), 1.6 + 0.2 * tallest), layout="constrained")
     for axes, (title, ranking) in zip(
         figure.subplots(1, len(rankings), squeeze=False)[0], rankings.items(), strict=True
     ):
         names, ranks = list(ranking.ranks), list(ranking.ranks.values())
-        axes.plot(ranks, range(len(names)), "o", color="#0072b2", markersize=5)
+        colors = ["#d55e00" if name in OURS else "#0072b2" for name in names]
+        axes.scatter(ranks, range(len(names)), s=25, c=colors)
         for place, (low, high) in enumerate(groups(ranking)):
             axes.plot([low, high], [-1 - 0.5 * place] * 2, color="#000000", linewidth=2)
         axes.set_yticks(range(len(names)), names)
         axes.invert_yaxis()
         axes.grid(axis="x", alpha=0.3)
         axes.set_xlabel(f"average rank; critical difference {ranking.critical:.1f}")
-        axes.set_title(title)
+        axes.set_title(f"{title}, {ranking.data} data sets")
     return figure
 
 
