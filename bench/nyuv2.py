@@ -19,6 +19,7 @@ from kept_runs import train_parts
 
 EPOCHS = 16
 METHODS = ("ew", "uw", "gls", "stch:normalize=yes", "foops", "famo", "logmerit", "sims")
+MORE_METHODS = ("nashmtl", "ldcmtl", "mgda", "slaw", "dbmtl", "pcgrad", "cagrad", "stch")  # with the losses as they are
 ARCHITECTURES = ("stl", "crossstitch", "nddr", "mtan", "densemtl:width=32")
 SCALES = ("", "depth=100")
 TUNED = "fixed:seg=1:depth=1:normals=16"  # the best of `weights/` on the validation split
@@ -71,6 +72,8 @@ def plans() -> Iterator[Plan]:
         yield Plan(_name("twice", method, "", 0), method=method, epochs=2 * EPOCHS)
     yield Plan(_name("twice", "tuned", "", 0), method=TUNED, epochs=2 * EPOCHS)
     yield Plan(_name("twice", "stl", "", 0), model="stl", epochs=2 * EPOCHS)
+    for method, seed in product(MORE_METHODS, range(3)):
+        yield Plan(_name("methods", method, "", seed), method=method, seed=seed)
 
 
 def _name(part: str, what: str, scale: str, seed: int) -> str:

@@ -5,12 +5,13 @@
 On every data set a method has a mean rank: among all methods with the same seed, by the first metric of every task,
 which epochs and trials are chosen by, averaged over tasks and seeds. Average ranks over data sets are compared by
 Friedman's test and Nemenyi's critical difference, and with EW on each data set by a paired t test over seeds, with
-Holm's correction over the methods. Methods that did not run on all data sets are left out of the averages.
+Holm's correction over the methods. Methods that did not run on all data sets are left out of the averages: fewer
+were trained on NYUv2, by `bench/nyuv2.py`, and the table with it has those only.
 """
 
 import argparse
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import nan, sqrt
@@ -22,6 +23,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.stats import friedmanchisquare, rankdata, studentized_range, ttest_rel
+
+from nyuv2 import TUNED
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 ALPHA = 0.05
@@ -51,6 +54,19 @@ def read(kept: Path) -> list[dict[str, Any]]:
         name = next(run["label"] for run in runs if not run["tuned"])
         found += [{**run, "name": NAMES.get(name, name)} for run in runs]
     return found
+
+
+def read_nyuv2(kept: Path) -> list[dict[str, Any]]:
+    """Return the runs of all methods with default options on NYUv2, with the losses as they are and with all seeds."""
+    found: list[dict[str, Any]] = []
+    for path in sorted(kept.glob("*.json")):
+        values = json.loads(path.read_text())
+        run, settings = values["run"], values["settings"]
+        if not settings["rescale"] and settings["method"] != TUNED:
+            name = NAMES.get(run["label"], run["label"])
+            found.append({**run, "name": name, "tuned": False, "seed": settings["seed"]})
+    seeds = Counter(run["name"] for run in found)
+    return [run for run in found if seeds[run["name"]] == seeds[BASELINE]]
 
 
 def rank(runs: Sequence[Mapping[str, Any]], tuned: bool) -> dict[str, list[float]]:
@@ -172,15 +188,19 @@ def main() -> None:
     parser.add_argument("--figure", type=Path, help="PNG file of the critical-difference diagrams")
     options = parser.parse_args()
     runs = {kept.name: read(kept) for kept in sorted((RESULTS / "ranking").iterdir())}
-    found = {}
-    for title, tuned in (("Default options", False), ("Tuned with 20 trials", True)):
-        ranks = {data: rank(of, tuned) for data, of in runs.items() if any(run["tuned"] == tuned for run in of)}
-        if ranks:
-            found[title] = print_ranks(title, ranks)
-    if tuned_ranking := found.get("Tuned with 20 trials"):
-        print_metrics(
-            {data: of for data, of in runs.items() if any(run["tuned"] for run in of)}, [*tuned_ranking.ranks]
+    tuned = {data: of for data, of in runs.items() if any(run["tuned"] for run in of)}
+    default_ranks = {data: rank(of, tuned=False) for data, of in runs.items()}
+    tuned_ranks = {data: rank(of, tuned=True) for data, of in tuned.items()}
+    nyuv2_ranks = rank(read_nyuv2(RESULTS / "nyuv2" / "methods"), tuned=False)
+    found = {
+        title: print_ranks(title, ranks)
+        for title, ranks in (
+            ("Default options", default_ranks),
+            ("Tuned with 20 trials", tuned_ranks),
+            ("Default options, with NYUv2", {**default_ranks, "nyuv2": nyuv2_ranks}),
         )
+    }
+    print_metrics(tuned, [*found["Tuned with 20 trials"].ranks])
     if options.figure:
         diagram(found).savefig(options.figure, dpi=150)
 
