@@ -90,7 +90,7 @@ def contents(optimizer: torch.optim.Optimizer) -> list[Any]:
     return [[p.tolist() for p in optimizer.param_groups[0]["params"]], states]
 
 
-@pytest.mark.parametrize("kept", [0, 2**19])
+@pytest.mark.parametrize("kept", [0, 2**26])
 def test_copies_that_keep_their_memory_restore_the_same_values(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Copies, "KEPT_BYTES", kept)
     copies = Copies()
@@ -106,8 +106,9 @@ def test_copies_that_keep_their_memory_restore_the_same_values(kept: int, monkey
         stepped(optimizer)
 
 
-def test_only_small_copies_keep_their_memory() -> None:
-    small, large = torch.zeros(2), torch.zeros(Copies.KEPT_BYTES // 4 + 1)
+def test_only_small_copies_keep_their_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Copies, "KEPT_BYTES", 2**10)
+    small, large = torch.zeros(2), torch.zeros(2**8 + 1)
     copies = Copies()
     first = copies.make([small])[0]
     kept = weakref.ref(copies.make([small])[0])
@@ -119,3 +120,16 @@ def test_only_small_copies_keep_their_memory() -> None:
     small.data = torch.full((2,), 0.1, dtype=torch.float64)  # as `model.double()` does
     assert copies.make([small])[0].tolist() == [0.1, 0.1]
     assert pickle.loads(pickle.dumps(copies)).make([small])[0] is not copies.make([small])[0]
+
+
+def test_an_accelerator_keeps_less() -> None:
+    def keeps(size: int, device: str) -> bool:
+        tensors = [torch.zeros(size // 4, device=device), torch.zeros(1)]  # Adam counts steps on a processor
+        copies = Copies()
+        copies.make(tensors)
+        return copies.make(tensors)[0] is copies.make(tensors)[0]
+
+    size = Copies.KEPT_BYTES_OF_ACCELERATOR
+    assert keeps(2 * size, "cpu")
+    assert keeps(size // 2, "meta")
+    assert not keeps(2 * size, "meta")

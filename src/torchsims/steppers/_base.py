@@ -138,8 +138,8 @@ class Stepper(Saved, Generic[R]):
         are still there.
 
         This is where the optimizers step. If one raises, on any rank, the whole step is undone. For that the parameters
-        and the states of the optimizers are copied before, and the copies are released after. Several ranks exchange
-        one flag.
+        and the states of the optimizers are copied before. On a processor the memory of the copies is kept for the next
+        step where they are small; otherwise it is released after. Several ranks exchange one flag.
 
         Args:
             scaler: a gradient scaler as in :meth:`step`, for micro-batches of :meth:`accumulate`; otherwise it is an

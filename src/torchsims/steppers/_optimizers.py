@@ -158,10 +158,12 @@ def load_optimizer(optimizer: Optimizer, state: Mapping[str, Any]) -> None:
 class Copies:
     """Copies of the tensors of one optimizer, made anew in every step.
 
-    Where they are small their memory is kept: to allocate and to free it would take longer than to fill it.
+    Where they are small their memory is kept: to allocate and to free it would take longer than to fill it. On a
+    processor that is so for larger ones, too: what is freed goes back to the system, and comes back page by page.
     """
 
-    KEPT_BYTES: ClassVar[int] = 2**19
+    KEPT_BYTES: ClassVar[int] = 2**26
+    KEPT_BYTES_OF_ACCELERATOR: ClassVar[int] = 2**19  # its memory is scarce, and torch keeps what is freed
 
     def __init__(self) -> None:
         self._tensors: list[Tensor] = []
@@ -180,11 +182,15 @@ class Copies:
             return self._values
         self._values = []  # free before the new ones are made
         values = clones(tensors)
-        small = are_ordinary(tensors) and sum(each.nbytes for each in tensors) <= self.KEPT_BYTES
-        self._tensors, self._kinds = (tensors, kinds) if small else ([], [])
+        self._tensors, self._kinds = (tensors, kinds) if self._small(tensors) else ([], [])
         if known:  # not those of a first step, which has no states of the optimizer yet
             self._values = values
         return values
+
+    def _small(self, tensors: list[Tensor]) -> bool:
+        on_processor = all(each.device.type == "cpu" for each in tensors)
+        limit = self.KEPT_BYTES if on_processor else self.KEPT_BYTES_OF_ACCELERATOR
+        return are_ordinary(tensors) and sum(each.nbytes for each in tensors) <= limit
 
 
 def restorer(optimizer: Optimizer, copies: Copies) -> Callable[[], None]:
