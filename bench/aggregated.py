@@ -22,6 +22,7 @@ from torchjd.autojac import jac_to_grad, mtl_backward
 import weightings
 from steps import (
     OUTER,
+    PEAK_STEPS,
     Batch,
     Net,
     PeakBytes,
@@ -158,7 +159,7 @@ def peak(make: Callable[[Net, Batch], Step], tasks: int) -> int:
     counter = PeakBytes()
     with counter:
         step = make(*CNN.make(tasks))
-        for _ in range(WARMUP):
+        for _ in range(PEAK_STEPS):
             step()
     return counter.peak
 

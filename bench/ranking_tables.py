@@ -144,7 +144,7 @@ def diagram(rankings: Mapping[str, Ranking]) -> Figure:
         axes.invert_yaxis()
         axes.grid(axis="x", alpha=0.3)
         axes.set_xlabel(f"average rank; critical difference {ranking.critical:.1f}")
-        axes.set_title(f"{title}:\n{ranking.data} data sets")
+        axes.set_title(f"{title}\n{ranking.data} data sets")
     return figure
 
 

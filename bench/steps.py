@@ -29,6 +29,7 @@ from torchsims.scalarizations import Scalarization
 
 WARMUP = 3  # rounds: the optimizer states appear in the first step, the early coefficients in the second
 FEWEST_ROUNDS = 5
+PEAK_STEPS = 5  # copies for the undo are kept from the third step on, and held by the passes of the fourth
 BLOCK = 0.01  # seconds by hand that are measured at once
 NOISE = "by hand, again (noise)"
 MICRO_BATCHES = 4
@@ -311,7 +312,7 @@ def peak_bytes(setting: Setting, tasks: int, make: Callable[[Net, Batch], Step])
     counter = PeakBytes()
     with counter:
         step = make(*setting.make(tasks))
-        for _ in range(WARMUP):
+        for _ in range(PEAK_STEPS):
             step()
     return counter.peak
 
@@ -383,7 +384,7 @@ def main() -> None:
         "- Time: processor time on one thread. All methods take steps in turn, each right after a step by hand, round "
         "after round: the median of the ratios of such neighbours, and its quartiles. The first row is the yardstick "
         "against itself: its distance from 1 is the noise.",
-        "- Memory: bytes of all tensors alive at once, from the construction of the model through three steps; exact "
+        "- Memory: bytes of all tensors alive at once, from the construction of the model through five steps; exact "
         "and the same in every run.",
         "- Passes: forward and backward passes.",
         *(f"- {name}: {title}." for name, title in used.items()),
