@@ -183,8 +183,7 @@ class _Session:
     def take_steps(self) -> Iterator[int]:
         """Take the steps that are left of the epoch, and yield the number of steps so far after each."""
         self.workload.begin_epoch(self.epoch)
-        done = self.trainer.step_number - self.epoch * self.steps_per_epoch
-        items = self.batches(self.epoch)[done:]
+        items = self.batches(self.epoch)[self.trainer.step_number - self.epoch * self.steps_per_epoch :]
         rank, ranks, parts = self.world.rank, self.world.size, self.config.micro_batches
         indices = (part for i in range(len(items)) for part in shards(items[i].numpy(), rank, ranks, parts))
         loaded = load_batches(self.data, indices, self.execution.workers)
@@ -193,9 +192,8 @@ class _Session:
             micro_batches = [self.to_device(next(loaded)) for _ in range(parts)]
             ready = perf_counter()
             self.trainer.step(*micro_batches)
-            end = perf_counter()
+            self.seconds["step"] += perf_counter() - ready
             self.seconds["data"] += ready - begin
-            self.seconds["step"] += end - ready
             yield self.trainer.step_number
 
     def end_epoch(self) -> None:
@@ -274,8 +272,7 @@ class _Session:
             raise ValueError(
                 f"The data in `{self.config.root}` is not what it was when the run began. Start a new one."
             )
-        numbers = [state["epoch"], state["trainer"]["step"], state["threads"]]
-        self.epoch, step, threads = as_type(numbers, list[int])
+        self.epoch, step, threads = as_type([state["epoch"], state["trainer"]["step"], state["threads"]], list[int])
         begin, end = self.epoch * self.steps_per_epoch, (self.epoch + 1) * self.steps_per_epoch
         if not (0 <= self.epoch <= self.config.epochs and begin <= step <= end and 0 < threads <= MOST_THREADS):
             raise ValueError(f"Found epoch {self.epoch}, step {step} and {threads} threads.")
