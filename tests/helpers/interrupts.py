@@ -60,6 +60,12 @@ def in_package(code: CodeType) -> bool:
     return "torchsims/" in code.co_filename or "contextlib" in code.co_filename
 
 
+def cannot_raise(code: CodeType) -> bool:
+    """Whether Python drops what the code raises: it is called when an object dies."""
+    callbacks = "weakref" in code.co_filename or "WeakKeyDictionary" in code.co_qualname
+    return code.co_name == "__del__" or (callbacks and code.co_name in ("<lambda>", "remove", "_remove", "_remove_id"))
+
+
 def in_libraries(code: CodeType) -> bool:
     """Whether code belongs to this package, to torch, or to the standard library."""
     return "/tests/" not in code.co_filename
@@ -134,7 +140,7 @@ def _trace(act: Callable[[], Any], watch: Watch, local: Callable[[FrameType, str
     """Act, and call a function before every bytecode of the watched code."""
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
-        if not watch(frame.f_code) or frame.f_code.co_name == "__del__":  # which cannot raise anything
+        if not watch(frame.f_code) or cannot_raise(frame.f_code):
             return None
         frame.f_trace_opcodes = True
         frame.f_trace_lines = False
