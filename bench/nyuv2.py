@@ -19,7 +19,7 @@ from kept_runs import train_parts
 
 EPOCHS = 16
 METHODS = ("ew", "uw", "gls", "stch:normalize=yes", "foops", "famo", "logmerit", "sims")
-MORE_METHODS = ("nashmtl", "ldcmtl", "mgda", "slaw", "dbmtl", "pcgrad", "cagrad", "stch")  # with the losses as they are
+MORE_METHODS = ("nashmtl", "ldcmtl", "mgda", "slaw")  # with the losses as they are
 ARCHITECTURES = ("stl", "crossstitch", "nddr", "mtan", "densemtl:width=32")
 SCALES = ("", "depth=100")
 TUNED = "fixed:seg=1:depth=1:normals=16"  # the best of `weights/` on the validation split
