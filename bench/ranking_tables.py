@@ -30,8 +30,8 @@ RESULTS = Path(__file__).parent.parent / "docs" / "results"
 ALPHA = 0.05
 BASELINE = "EW"
 OURS = ("SIMS", "LogMerit")
-WITHOUT_TUNING_EW = "fixed weights"
-NAMES = {"FixedWeights": WITHOUT_TUNING_EW, "STCH, normalize yes": "STCH, normalized"}
+FIXED = "fixed weights"  # without tuning they are EW
+NAMES = {"FixedWeights": FIXED, "STCH, normalize yes": "STCH, normalized"}
 
 Ranks = dict[str, dict[str, list[float]]]
 """Mean rank of every run, by data set and label, in the order of the seeds."""
@@ -190,9 +190,7 @@ def main() -> None:
     options = parser.parse_args()
     runs = {kept.name: read(kept) for kept in sorted((RESULTS / "ranking").iterdir())}
     tuned = {data: of for data, of in runs.items() if any(run["tuned"] for run in of)}
-    default_ranks = {
-        data: rank([run for run in of if run["name"] != WITHOUT_TUNING_EW], tuned=False) for data, of in runs.items()
-    }
+    default_ranks = {data: rank([run for run in of if run["name"] != FIXED], tuned=False) for data, of in runs.items()}
     tuned_ranks = {data: rank(of, tuned=True) for data, of in tuned.items()}
     nyuv2_ranks = rank(read_nyuv2(RESULTS / "nyuv2" / "methods"), tuned=False)
     found = {

@@ -1,6 +1,7 @@
-"""The statistics of the ranking in docs/results.md, beside numbers of Demsar's paper and of SciPy."""
+"""The statistics of the ranking in docs/results.md, beside the numbers of Demsar's paper."""
 
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,7 +15,7 @@ BENCH = Path(__file__).parents[1] / "bench"
 @pytest.fixture
 def tables(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(BENCH)
-    return __import__("ranking_tables")
+    return import_module("ranking_tables")
 
 
 def ranks_of(scores: Sequence[Sequence[float]]) -> Mapping[str, Mapping[str, list[float]]]:
