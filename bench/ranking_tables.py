@@ -1,6 +1,6 @@
 """Print the tables of the ranking in docs/results.md, from the metrics that `bench/ranking.py` keeps.
 
-    python bench/ranking_tables.py [--figure docs/ranking.png]
+    python bench/ranking_tables.py [--figures docs]
 
 On every data set a method has a mean rank: among all methods with the same seed, by the first metric of every task,
 which epochs and trials are chosen by, averaged over tasks and seeds. Average ranks over data sets are compared by
@@ -128,23 +128,19 @@ def groups(ranking: Ranking) -> list[tuple[float, float]]:
     ]
 
 
-def diagram(rankings: Mapping[str, Ranking]) -> Figure:
-    """Return a critical-difference diagram per ranking: a line spans methods that are not told apart."""
-    tallest = max(len(ranking.ranks) for ranking in rankings.values())
-    figure = Figure(figsize=(4.4 * len(rankings), 1.6 + 0.2 * tallest), layout="constrained")
-    for axes, (title, ranking) in zip(
-        figure.subplots(1, len(rankings), squeeze=False)[0], rankings.items(), strict=True
-    ):
-        names, ranks = list(ranking.ranks), list(ranking.ranks.values())
-        colors = ["#d55e00" if name in OURS else "#0072b2" for name in names]
-        axes.scatter(ranks, range(len(names)), s=25, c=colors)
-        for place, (low, high) in enumerate(groups(ranking)):
-            axes.plot([low, high], [-1 - 0.5 * place] * 2, color="#000000", linewidth=2)
-        axes.set_yticks(range(len(names)), names)
-        axes.invert_yaxis()
-        axes.grid(axis="x", alpha=0.3)
-        axes.set_xlabel(f"average rank; critical difference {ranking.critical:.1f}")
-        axes.set_title(f"{title}\n{ranking.data} data sets")
+def diagram(title: str, ranking: Ranking) -> Figure:
+    """Return a critical-difference diagram: a line spans methods that are not told apart."""
+    names, ranks = list(ranking.ranks), list(ranking.ranks.values())
+    figure = Figure(figsize=(4.8, 1.4 + 0.2 * len(names)), layout="constrained")
+    axes = figure.subplots()
+    axes.scatter(ranks, range(len(names)), s=25, c=["#d55e00" if name in OURS else "#0072b2" for name in names])
+    for place, (low, high) in enumerate(groups(ranking)):
+        axes.plot([low, high], [-1 - 0.5 * place] * 2, color="#000000", linewidth=2)
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
+    axes.grid(axis="x", alpha=0.3)
+    axes.set_xlabel(f"average rank; critical difference {ranking.critical:.1f}")
+    axes.set_title(f"{title}, {ranking.data} data sets")
     return figure
 
 
@@ -186,24 +182,22 @@ def print_metrics(runs: Mapping[str, Sequence[Mapping[str, Any]]], order: Sequen
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--figure", type=Path, help="PNG file of the critical-difference diagrams")
+    parser.add_argument("--figures", type=Path, help="folder for the critical-difference diagrams")
     options = parser.parse_args()
     runs = {kept.name: read(kept) for kept in sorted((RESULTS / "ranking").iterdir())}
     tuned = {data: of for data, of in runs.items() if any(run["tuned"] for run in of)}
     default_ranks = {data: rank([run for run in of if run["name"] != FIXED], tuned=False) for data, of in runs.items()}
     tuned_ranks = {data: rank(of, tuned=True) for data, of in tuned.items()}
     nyuv2_ranks = rank(read_nyuv2(RESULTS / "nyuv2" / "methods"), tuned=False)
-    found = {
-        title: print_ranks(title, ranks)
-        for title, ranks in (
-            ("Default options", default_ranks),
-            ("Tuned with 20 trials", tuned_ranks),
-            ("Default options, with NYUv2", {**default_ranks, "nyuv2": nyuv2_ranks}),
-        )
-    }
-    print_metrics(tuned, [*found["Tuned with 20 trials"].ranks])
-    if options.figure:
-        diagram(found).savefig(options.figure, dpi=150)
+    for file, title, ranks in (
+        ("ranking.png", "Default options", default_ranks),
+        ("ranking-tuned.png", "Tuned with 20 trials", tuned_ranks),
+        ("ranking-nyuv2.png", "With NYUv2", {**default_ranks, "nyuv2": nyuv2_ranks}),
+    ):
+        ranking = print_ranks(title, ranks)
+        if options.figures:
+            diagram(title, ranking).savefig(options.figures / file, dpi=150)
+    print_metrics(tuned, [*average(tuned_ranks).ranks])
 
 
 if __name__ == "__main__":
