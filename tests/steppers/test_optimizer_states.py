@@ -120,6 +120,10 @@ def test_only_small_copies_keep_their_memory(monkeypatch: pytest.MonkeyPatch) ->
     small.data = torch.full((2,), 0.1, dtype=torch.float64)  # as `model.double()` does
     assert copies.make([small])[0].tolist() == [0.1, 0.1]
     assert pickle.loads(pickle.dumps(copies)).make([small])[0] is not copies.make([small])[0]
+    rows, columns = torch.zeros(1, 2, dtype=torch.float64), torch.ones(2, 1, dtype=torch.float64)
+    for _ in range(3):
+        copies.make([rows])
+    assert copies.make([columns])[0].tolist() == [[1.0], [1.0]]
 
 
 def test_an_accelerator_keeps_less() -> None:
